@@ -93,7 +93,7 @@ var table = []row{
 	{layer: edges, path: "internal/provisioning", only: []string{"workloadspread"}, banned: append([]string{"context", "k8s.io/client-go", "k8s.io/utils/clock"}, outside...)},
 	{layer: edges, path: "internal/provisioning/conditions", only: []string{"internal/provisioning"}, peers: []string{"internal/provisioning"}, banned: append([]string{"os"}, logging...)},
 	{layer: edges, path: "internal/provisioning/live", only: []string{"internal/provisioning", "workloadspread"}, peers: []string{"internal/provisioning"}, banned: append([]string{"os"}, logging...)},
-	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
+	{layer: edges, path: "fake", only: []string{"api/v1alpha1", "cloudprovider", "internal/admission"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"internal/serving"}, peers: []string{"internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/metricset", only: none, banned: outside},
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
@@ -111,12 +112,12 @@ func testGrowing(t *testing.T, plane *controlplane.ControlPlane) {
 func testOutage(t *testing.T, plane *controlplane.ControlPlane) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	down := fake.Window{Start: 5 * time.Second, End: 15 * time.Second}
+	down := v1alpha1.FaultWindow{From: metav1.Duration{Duration: 5 * time.Second}, Until: &metav1.Duration{Duration: 15 * time.Second}}
 	dark, bright := fakeGroup("dark", 0, 0), fakeGroup("bright", 0, 0)
 	dark.Size, bright.Size = 2, 1
 	c := serveFake(ctx, t, plane, fake.Config{
 		Groups:  []fake.Group{dark, bright},
-		Outages: []fake.Outage{{Zones: []string{"dark"}, Window: down}},
+		Outages: []v1alpha1.Outage{{Zones: []string{"dark"}, FaultWindow: down}},
 	})
 	unreachable := func(nodes nodeSet) bool {
 		return nodes.have("dark-0001", "dark-0002") && !nodes.ready("dark-0001") && !nodes.ready("dark-0002") &&
@@ -124,8 +125,8 @@ func testOutage(t *testing.T, plane *controlplane.ControlPlane) {
 	}
 	waitForNodes(ctx, t, plane, unreachable)
 	nodes := waitForNodes(ctx, t, plane, func(nodes nodeSet) bool { return nodes.ready("dark-0001", "dark-0002") })
-	if took := time.Since(c.started); took < down.End {
-		t.Errorf("the nodes were back after %v, the outage ends after %v", took, down.End)
+	if took := time.Since(c.started); took < down.Until.Duration {
+		t.Errorf("the nodes were back after %v, the outage ends after %v", took, down.Until.Duration)
 	}
 	if !nodes.ready("bright-0001") {
 		t.Error("the outage hit a zone that is not down")

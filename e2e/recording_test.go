@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -449,14 +450,17 @@ func (l *realRun) lastEvent() time.Duration {
 		}
 	}
 	faults := l.setup.Cloud
-	for _, o := range faults.Outages {
-		last = max(last, o.Start, o.End)
+	see := func(w *v1alpha1.FaultWindow) {
+		last = max(last, w.From.Duration, ptr.Deref(w.Until, metav1.Duration{}).Duration)
 	}
-	for _, s := range faults.Stocks {
-		last = max(last, s.Start, s.End)
+	for i := range faults.Outages {
+		see(&faults.Outages[i].FaultWindow)
 	}
-	for _, c := range faults.Calls {
-		last = max(last, c.Start, c.End)
+	for i := range faults.StockOuts {
+		see(&faults.StockOuts[i].FaultWindow)
+	}
+	for i := range faults.Calls {
+		see(&faults.Calls[i].FaultWindow)
 	}
 	return last
 }

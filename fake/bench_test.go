@@ -8,6 +8,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
@@ -16,7 +17,7 @@ import (
 func BenchmarkLoop(b *testing.B) {
 	for _, groups := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
-			config := fake.Config{Quotas: []fake.Quota{{Name: "all", Nodes: fake.MaxNodes}}}
+			config := fake.Config{Quotas: []v1alpha1.ScenarioQuota{{Name: "all", Nodes: new(int64(fake.MaxNodes))}}}
 			for i := range groups {
 				config.Groups = append(config.Groups, fake.Group{
 					ID: fmt.Sprintf("group-%04d", i), Size: 5, MaxSize: 1 << 30, BootTime: time.Minute, Template: template("a"),

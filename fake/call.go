@@ -6,37 +6,35 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Method names a method of the contract.
-type Method string
-
-// The methods that a CallFault can affect and that a Call records.
+// The methods of the contract that a fault can affect and that a Call records.
 const (
-	MethodNodeGroups         Method = "NodeGroups"
-	MethodNodeGroupForNode   Method = "NodeGroupForNode"
-	MethodTargetSize         Method = "TargetSize"
-	MethodIncreaseSize       Method = "IncreaseSize"
-	MethodDecreaseTargetSize Method = "DecreaseTargetSize"
-	MethodDeleteNodes        Method = "DeleteNodes"
-	MethodNodes              Method = "Nodes"
-	MethodTemplate           Method = "Template"
-	MethodOptions            Method = "Options"
-	MethodNodePrice          Method = "NodePrice"
-	MethodPodPrice           Method = "PodPrice"
-	MethodRefresh            Method = "Refresh"
-	MethodCleanup            Method = "Cleanup"
+	MethodNodeGroups         = "NodeGroups"
+	MethodNodeGroupForNode   = "NodeGroupForNode"
+	MethodTargetSize         = "TargetSize"
+	MethodIncreaseSize       = "IncreaseSize"
+	MethodDecreaseTargetSize = "DecreaseTargetSize"
+	MethodDeleteNodes        = "DeleteNodes"
+	MethodNodes              = "Nodes"
+	MethodTemplate           = "Template"
+	MethodOptions            = "Options"
+	MethodNodePrice          = "NodePrice"
+	MethodPodPrice           = "PodPrice"
+	MethodRefresh            = "Refresh"
+	MethodCleanup            = "Cleanup"
 )
 
-var methods = [...]Method{
+var methods = []string{
 	MethodNodeGroups, MethodNodeGroupForNode, MethodTargetSize, MethodIncreaseSize, MethodDecreaseTargetSize, MethodDeleteNodes,
 	MethodNodes, MethodTemplate, MethodOptions, MethodNodePrice, MethodPodPrice, MethodRefresh, MethodCleanup,
 }
 
 // Call is a call that the cloud has answered.
 type Call struct {
-	Method Method
+	Method string
 	Group  string        // empty for methods without a group
 	Delta  int           // of IncreaseSize and DecreaseTargetSize
 	Nodes  []string      // names of the nodes of DeleteNodes and NodeGroupForNode
@@ -108,7 +106,7 @@ func (c *Cloud) faulty(ctx context.Context, call *Call, effect func() error) err
 			return err
 		}
 	}
-	if err := c.wait(ctx, fault.Delay); err != nil {
+	if err := c.wait(ctx, durationOf(fault.Delay)); err != nil {
 		return fmt.Errorf("fake cloud: %s: %w", call.Method, err)
 	}
 	switch {
@@ -121,12 +119,12 @@ func (c *Cloud) faulty(ctx context.Context, call *Call, effect func() error) err
 }
 
 // faultFor returns the first fault that affects the call, and counts the call.
-func (c *Cloud) faultFor(call *Call) *CallFault {
+func (c *Cloud) faultFor(call *Call) *v1alpha1.CallFault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.faults {
 		f := &c.faults[i]
-		if !f.contains(call.At.Sub(c.start)) || f.First > 0 && c.hits[i] >= f.First ||
+		if !f.Contains(call.At.Sub(c.start)) || f.First > 0 && c.hits[i] >= f.First ||
 			len(f.Methods) > 0 && !slices.Contains(f.Methods, call.Method) ||
 			len(f.Groups) > 0 && !slices.Contains(f.Groups, call.Group) {
 			continue

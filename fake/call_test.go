@@ -11,47 +11,48 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
 func TestCallsThatFail(t *testing.T) {
-	increases := []fake.Method{fake.MethodIncreaseSize}
+	increases := []string{fake.MethodIncreaseSize}
 	for _, test := range []struct {
 		name  string
-		fault fake.CallFault
+		fault v1alpha1.CallFault
 		steps []step
 	}{
-		{"the first two", fake.CallFault{Methods: increases, First: 2, Error: "internal error"}, []step{
+		{"the first two", v1alpha1.CallFault{Methods: increases, First: 2, Error: "internal error"}, []step{
 			{0, increase("a", 1), cloudprovider.ErrUnavailable, "1 R 1/1"},
 			{0, increase("b", 1), cloudprovider.ErrUnavailable, "1 R 1/1"},
 			{0, increase("a", 1), nil, "2 RR 2/2"},
 		}},
-		{"of one group", fake.CallFault{Methods: increases, Groups: []string{"a"}, Error: "internal error"}, []step{
+		{"of one group", v1alpha1.CallFault{Methods: increases, Groups: []string{"a"}, Error: "internal error"}, []step{
 			{0, increase("a", 1), cloudprovider.ErrUnavailable, "1 R 1/1"},
 			{0, increase("b", 1), nil, "1 R 1/1"},
 		}},
-		{"for a while", fake.CallFault{Methods: increases, Window: fake.Window{Start: second, End: 3 * second}, Error: "internal error"}, []step{
+		{"for a while", v1alpha1.CallFault{Methods: increases, FaultWindow: during(second, 3*second), Error: "internal error"}, []step{
 			{0, increase("a", 1), nil, "2 RR 2/2"},
 			{1 * second, increase("a", 1), cloudprovider.ErrUnavailable, "2 RR 2/2"},
 			{2 * second, increase("a", 1), cloudprovider.ErrUnavailable, "2 RR 2/2"},
 			{3 * second, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
-		{"after it has grown", fake.CallFault{Methods: increases, First: 1, Error: "timeout", AfterEffect: true}, []step{
+		{"after it has grown", v1alpha1.CallFault{Methods: increases, First: 1, Error: "timeout", AfterEffect: true}, []step{
 			{0, increase("a", 1), cloudprovider.ErrUnavailable, "2 RR 2/2"},
 			{0, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
-		{"after it was refused: the refusal shows", fake.CallFault{Methods: increases, Error: "timeout", AfterEffect: true}, []step{
+		{"after it was refused: the refusal shows", v1alpha1.CallFault{Methods: increases, Error: "timeout", AfterEffect: true}, []step{
 			{0, increase("a", 99), cloudprovider.ErrAboveMax, "1 R 1/1"},
 		}},
-		{"deletions", fake.CallFault{Methods: []fake.Method{fake.MethodDeleteNodes}, First: 1, Error: "internal error"}, []step{
+		{"deletions", v1alpha1.CallFault{Methods: []string{fake.MethodDeleteNodes}, First: 1, Error: "internal error"}, []step{
 			{0, remove("a", "a-0001"), cloudprovider.ErrUnavailable, "1 R 1/1"},
 			{0, remove("a", "a-0001"), nil, "0  0/0"},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := abc(1, 1, 1)
-			config.Calls = []fake.CallFault{test.fault}
+			config.Calls = []v1alpha1.CallFault{test.fault}
 			play(t, config, test.steps)
 		})
 	}
@@ -59,12 +60,12 @@ func TestCallsThatFail(t *testing.T) {
 
 func TestEveryMethodCanFail(t *testing.T) {
 	config := abc(1, 0, 0)
-	config.Calls = []fake.CallFault{{Error: "the cloud is down"}}
+	config.Calls = []v1alpha1.CallFault{{Error: "the cloud is down"}}
 	config.Groups[0].Options = &cloudprovider.GroupOptions{}
 	cloud, _ := start(t, config)
 	ctx := context.Background()
 	node := cloudprovider.FakeNode("fake://a/a-0001", "")
-	for name, call := range map[fake.Method]func() error{
+	for name, call := range map[string]func() error{
 		fake.MethodNodeGroups:         func() error { _, err := cloud.NodeGroups(ctx); return err },
 		fake.MethodNodeGroupForNode:   func() error { _, _, err := cloud.NodeGroupForNode(ctx, node); return err },
 		fake.MethodTargetSize:         func() error { _, err := cloud.TargetSize(ctx, "a"); return err },
@@ -93,7 +94,7 @@ func TestEveryMethodCanFail(t *testing.T) {
 func slowCloud(t *testing.T, afterEffect bool) *fake.Cloud {
 	t.Helper()
 	config := abc(1, 0, 0)
-	config.Calls = []fake.CallFault{{Methods: []fake.Method{fake.MethodIncreaseSize}, Delay: time.Minute, AfterEffect: afterEffect}}
+	config.Calls = []v1alpha1.CallFault{{Methods: []string{fake.MethodIncreaseSize}, Delay: after(time.Minute), AfterEffect: afterEffect}}
 	cloud, err := fake.New(config, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +153,7 @@ func TestSlowCalls(t *testing.T) {
 
 func TestSlowCallsOnAVirtualClock(t *testing.T) {
 	config := abc(1, 0, 0)
-	config.Calls = []fake.CallFault{{Methods: []fake.Method{fake.MethodRefresh}, Delay: time.Minute, Error: "too late"}}
+	config.Calls = []v1alpha1.CallFault{{Methods: []string{fake.MethodRefresh}, Delay: after(time.Minute), Error: "too late"}}
 	synctest.Test(t, func(t *testing.T) {
 		cloud, clock := start(t, config)
 		done := make(chan error, 1)
@@ -170,7 +171,7 @@ func TestSlowCallsOnAVirtualClock(t *testing.T) {
 
 func TestFirstMatchingFaultActs(t *testing.T) {
 	config := abc(1, 1, 0)
-	config.Calls = []fake.CallFault{
+	config.Calls = []v1alpha1.CallFault{
 		{Groups: []string{"a"}, First: 1, Error: "first"},
 		{Error: "second"},
 	}

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -21,7 +22,7 @@ type Cloud struct {
 	groups  []*group // sorted by id
 	byID    map[string]*group
 	quotas  []quota
-	faults  []CallFault
+	faults  []v1alpha1.CallFault
 	prices  PodPrices
 	turns   []time.Time // when stock-outs and outages begin and end; ascending
 	windows []time.Time // when any fault begins or ends; ascending
@@ -32,7 +33,7 @@ type Cloud struct {
 	nextTurn  int                  // first of turns that has not been applied
 	instances map[string]*instance // by provider id and by node name
 	leaving   []*instance
-	hits      []int // matching calls so far, per call fault
+	hits      []int32 // matching calls so far, per call fault
 	calls     []Call
 }
 
@@ -56,7 +57,7 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 		byID:      map[string]*group{},
 		prices:    config.PodPrices,
 		instances: map[string]*instance{},
-		hits:      make([]int, len(config.Calls)),
+		hits:      make([]int32, len(config.Calls)),
 	}
 	c.settled = c.start
 	for i := range config.Groups {

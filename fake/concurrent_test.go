@@ -10,8 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/fake"
 )
 
 // TestQuotaHoldsUnderConcurrentIncreases: many goroutines order one node at a
@@ -22,7 +22,7 @@ func TestQuotaHoldsUnderConcurrentIncreases(t *testing.T) {
 	for i := range config.Groups {
 		config.Groups[i].MaxSize, config.Groups[i].BootTime = 1000, time.Second
 	}
-	config.Quotas = []fake.Quota{{Name: "all", Nodes: 100}}
+	config.Quotas = []v1alpha1.ScenarioQuota{{Name: "all", Nodes: new(int64(100))}}
 	cloud, clock := start(t, config)
 	ctx := context.Background()
 	var granted atomic.Int64

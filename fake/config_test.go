@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -67,33 +68,34 @@ func TestBadConfigurations(t *testing.T) {
 		}},
 		{"too many nodes", func(c *fake.Config) { c.Groups[0].Size, c.Groups[1].Size = fake.MaxNodes/2, fake.MaxNodes/2+1 }, []string{`groups: Too many`}},
 		{"quotas", func(c *fake.Config) {
-			c.Quotas = []fake.Quota{
-				{Name: "q", Nodes: 1, Scope: fake.Scope{Groups: []string{"a", "d"}, Zones: []string{"z"}}},
-				{Name: "q", Cores: -1, MemoryBytes: -1, Nodes: -1}, {},
+			c.Quotas = []v1alpha1.ScenarioQuota{
+				{Name: "q", Nodes: new(int64(1)), Groups: []string{"a", "d"}, Zones: []string{"z"}},
+				{Name: "q", Cores: new(int64(-1)), Memory: resource.NewQuantity(-1, resource.BinarySI), Nodes: new(int64(-1))}, {},
 			}
 		}, []string{
 			`quotas[0].groups[1]: Not found: "d"`, `quotas[0].zones[0]: Not found: "z"`,
-			`quotas[1].name: Duplicate value: "q"`, `quotas[1].nodes: Invalid`, `quotas[1].cores: Invalid`, `quotas[1].memoryBytes: Invalid`,
+			`quotas[1].name: Duplicate value: "q"`, `quotas[1].nodes: Invalid`, `quotas[1].cores: Invalid`, `quotas[1].memory: Invalid`,
 			`quotas[2].name: Required value`, `quotas[2]: Required value: limits nothing`,
 		}},
 		{"stock-outs", func(c *fake.Config) {
-			c.Stocks = []fake.StockOut{
-				{Scope: fake.Scope{Groups: []string{"d"}}, Window: fake.Window{Start: 2, End: 1}, Left: -1, Mode: "Later", FailAfter: -1},
-				{FailAfter: time.Second, Window: fake.Window{Start: -1}},
+			c.StockOuts = []v1alpha1.StockOut{
+				{Groups: []string{"d"}, FaultWindow: during(2, 1), Left: -1, Mode: "Later", FailAfter: after(-1)},
+				{FailAfter: after(time.Second), FaultWindow: during(-1, 0)},
 			}
 		}, []string{
-			`stocks[0].groups[0]: Not found: "d"`, `stocks[0].end: Invalid value: "1ns": must be after start 2ns`,
-			`stocks[0].left: Invalid`, `stocks[0].failAfter: Invalid`, `stocks[0].mode: Unsupported value: "Later": supported values: "Refuse", "Fail", "Silent"`,
-			`stocks[1].start: Invalid`, `stocks[1].failAfter: Forbidden: only with mode Fail`,
+			`faults.stockOuts[0].groups[0]: Not found: "d"`, `faults.stockOuts[0].until: Invalid value: "1ns": must be after from`,
+			`faults.stockOuts[0].mode: Unsupported value: "Later": supported values: "Refuse", "Fail", "Silent"`, `faults.stockOuts[0].left: Invalid`,
+			`faults.stockOuts[0].failAfter: Invalid`, `faults.stockOuts[0].failAfter: Forbidden: only with mode Fail`,
+			`faults.stockOuts[1].from: Invalid`, `faults.stockOuts[1].failAfter: Forbidden: only with mode Fail`,
 		}},
-		{"outages", func(c *fake.Config) { c.Outages = []fake.Outage{{}, {Zones: []string{"z"}, Mode: "Gone"}} }, []string{
-			`outages[0].zones: Required value`, `outages[1].zones[0]: Not found: "z"`, `outages[1].mode: Unsupported value: "Gone"`,
+		{"outages", func(c *fake.Config) { c.Outages = []v1alpha1.Outage{{}, {Zones: []string{"z"}, Mode: "Gone"}} }, []string{
+			`faults.outages[0].zones: Required value`, `faults.outages[1].zones[0]: Not found: "z"`, `faults.outages[1].mode: Unsupported value: "Gone"`,
 		}},
 		{"calls", func(c *fake.Config) {
-			c.Calls = []fake.CallFault{{Methods: []fake.Method{"Grow"}, Groups: []string{"d"}, First: -1, Delay: -1}, {}}
+			c.Calls = []v1alpha1.CallFault{{Methods: []string{"Grow"}, Groups: []string{"d"}, First: -1, Delay: after(-1)}, {}}
 		}, []string{
-			`calls[0].methods[0]: Unsupported value: "Grow"`, `calls[0].groups[0]: Not found`, `calls[0].first: Invalid`,
-			`calls[0].delay: Invalid`, `calls[1]: Required value: does nothing`,
+			`faults.calls[0].methods[0]: Unsupported value: "Grow"`, `faults.calls[0].groups[0]: Not found`, `faults.calls[0].first: Invalid`,
+			`faults.calls[0].delay: Invalid`, `faults.calls[1]: Required value: does nothing`,
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -143,7 +145,7 @@ func TestZonesComeFromEitherLabel(t *testing.T) {
 	config := abc(0, 0, 0)
 	config.Groups[0].Template.Node.Labels = map[string]string{v1.LabelFailureDomainBetaZone: "old"}
 	config.Groups[1].Template.Node.Labels = nil
-	config.Outages = []fake.Outage{{Zones: []string{"old"}}}
+	config.Outages = []v1alpha1.Outage{{Zones: []string{"old"}}}
 	cloud, _ := start(t, config)
 	if err := increase("a", 1)(cloud); !errors.Is(err, cloudprovider.ErrOutOfResources) {
 		t.Errorf("increase in the zone that is down: %v", err)

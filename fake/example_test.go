@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -31,8 +32,8 @@ func Example() {
 			ID: "pool", MaxSize: 5, Size: 1, BootTime: 30 * time.Second,
 			Template: cloudprovider.Template{Node: node},
 		}},
-		Stocks: []fake.StockOut{{
-			Scope: fake.Scope{Zones: []string{"zone-a"}}, Window: fake.Window{End: time.Minute}, Mode: fake.Silent,
+		StockOuts: []v1alpha1.StockOut{{
+			Zones: []string{"zone-a"}, FaultWindow: during(0, time.Minute), Mode: v1alpha1.StockOutSilent,
 		}},
 	}, clock)
 	if err != nil {

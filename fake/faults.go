@@ -9,46 +9,54 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// quota is a Quota with the groups it selects.
+// quota is a quota with the groups it selects.
 type quota struct {
-	Quota
+	*v1alpha1.ScenarioQuota
 	members []*group
 }
 
-// scheduleFaults assigns faults to groups and records when they begin and end. It drops the
-// selectors, so that it keeps no reference to the caller's values.
+// durationOf is a duration that may be left out.
+func durationOf(d *metav1.Duration) time.Duration {
+	return ptr.Deref(d, metav1.Duration{}).Duration
+}
+
+// scheduleFaults assigns faults to groups and records when they begin and end. It keeps copies, and no
+// reference to the caller's values.
 func (c *Cloud) scheduleFaults(config *Config) {
-	for _, q := range config.Quotas {
-		q.Scope = Scope{}
-		c.quotas = append(c.quotas, quota{Quota: q})
+	for i := range config.Quotas {
+		c.quotas = append(c.quotas, quota{ScenarioQuota: config.Quotas[i].DeepCopy()})
 	}
 	for _, g := range c.groups {
 		for i := range config.Quotas {
-			if len(g.placesIn(&config.Quotas[i].Scope)) > 0 {
+			if len(g.placesIn(c.quotas[i].Groups, c.quotas[i].Zones)) > 0 {
 				c.quotas[i].members = append(c.quotas[i].members, g)
 			}
 		}
-		for _, s := range config.Stocks {
-			if places := g.placesIn(&s.Scope); len(places) > 0 {
-				s.Scope, s.Mode = Scope{}, cmp.Or(s.Mode, Refuse)
+		for i := range config.StockOuts {
+			s := config.StockOuts[i].DeepCopy()
+			if places := g.placesIn(s.Groups, s.Zones); len(places) > 0 {
+				s.Mode = cmp.Or(s.Mode, v1alpha1.StockOutRefuse)
 				g.stocks = append(g.stocks, stock{s, places})
 			}
 		}
-		for _, o := range config.Outages {
+		for i := range config.Outages {
 			for _, p := range g.places {
-				if slices.Contains(o.Zones, p.zone) {
-					p.outages = append(p.outages, Outage{Window: o.Window, Mode: cmp.Or(o.Mode, Unready)})
+				if o := &config.Outages[i]; slices.Contains(o.Zones, p.zone) {
+					p.outages = append(p.outages, *o.DeepCopy())
 				}
 			}
 		}
 	}
-	for _, f := range config.Calls {
-		f.Methods, f.Groups = slices.Clone(f.Methods), slices.Clone(f.Groups)
-		c.faults = append(c.faults, f)
+	for i := range config.Calls {
+		c.faults = append(c.faults, *config.Calls[i].DeepCopy())
 	}
 	c.turns, c.windows = config.boundaries(c.start)
 }
@@ -56,37 +64,33 @@ func (c *Cloud) scheduleFaults(config *Config) {
 // boundaries returns when stock-outs and outages begin and end, and when any
 // fault does, each in ascending order without repetition.
 func (c *Config) boundaries(start time.Time) (turns, all []time.Time) {
-	note := func(w Window) {
-		turns = append(turns, start.Add(w.Start))
-		if w.End != 0 {
-			turns = append(turns, start.Add(w.End))
+	note := func(w *v1alpha1.FaultWindow) {
+		turns = append(turns, start.Add(w.From.Duration))
+		if w.Until != nil {
+			turns = append(turns, start.Add(w.Until.Duration))
 		}
 	}
 	inOrder := func(times []time.Time) []time.Time {
 		slices.SortFunc(times, time.Time.Compare)
 		return slices.CompactFunc(times, time.Time.Equal)
 	}
-	for i := range c.Stocks {
-		note(c.Stocks[i].Window)
+	for i := range c.StockOuts {
+		note(&c.StockOuts[i].FaultWindow)
 	}
 	for i := range c.Outages {
-		note(c.Outages[i].Window)
+		note(&c.Outages[i].FaultWindow)
 	}
 	stateOnly := slices.Clone(turns)
 	for i := range c.Calls {
-		note(c.Calls[i].Window)
+		note(&c.Calls[i].FaultWindow)
 	}
 	return inOrder(stateOnly), inOrder(turns)
 }
 
-func (w *Window) contains(offset time.Duration) bool {
-	return offset >= w.Start && (w.End == 0 || offset < w.End)
-}
-
 // vanishesAt reports whether an outage that removes the nodes begins now.
 func (p *place) vanishesAt(offset time.Duration) bool {
-	return slices.ContainsFunc(p.outages, func(o Outage) bool {
-		return o.Mode == Vanish && o.Start == offset
+	return slices.ContainsFunc(p.outages, func(o v1alpha1.Outage) bool {
+		return o.Mode == v1alpha1.OutageVanish && o.From.Duration == offset
 	})
 }
 
@@ -118,14 +122,15 @@ func (q *quota) allows(g *group, delta int) error {
 	if !slices.Contains(q.members, g) {
 		return nil
 	}
+	memory := ptr.Deref(q.Memory, resource.Quantity{})
 	for _, limit := range []struct {
 		value int64
 		unit  string
 		per   func(*group) int64
 	}{
-		{q.Nodes, "nodes", func(*group) int64 { return 1 }},
-		{saturate(q.Cores, 1000), "millicores", func(g *group) int64 { return g.capacity(v1.ResourceCPU, true) }},
-		{q.MemoryBytes, "bytes of memory", func(g *group) int64 { return g.capacity(v1.ResourceMemory, false) }},
+		{ptr.Deref(q.Nodes, 0), "nodes", func(*group) int64 { return 1 }},
+		{saturate(ptr.Deref(q.Cores, 0), 1000), "millicores", func(g *group) int64 { return g.capacity(v1.ResourceCPU, true) }},
+		{memory.Value(), "bytes of memory", func(g *group) int64 { return g.capacity(v1.ResourceMemory, false) }},
 	} {
 		if limit.value == 0 {
 			continue

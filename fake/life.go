@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -60,9 +61,9 @@ type instance struct {
 	startedAt time.Time
 	ordered   time.Time // zero: it was there at the start
 	created   time.Time
-	failure   *failure     // nil: it is going to run
-	stuck     StockOutMode // NeverRegisters and NeverReady: the state in which it stays; otherwise empty
-	leftAt    time.Time    // when its deletion was requested; zero: it was not
+	failure   *failure  // nil: it is going to run
+	stuck     string    // NeverRegisters and NeverReady: the state in which it stays; otherwise empty
+	leftAt    time.Time // when its deletion was requested; zero: it was not
 
 	shown   *v1.Node // its last node object; never changed
 	shownAs look
@@ -211,8 +212,8 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 		in := c.newInstance(g, p, at)
 		switch {
 		case short == nil:
-		case short.Mode == Fail:
-			in.failure = &failure{at: at.Add(short.FailAfter), cause: outOfStock(p.zone)}
+		case short.Mode == v1alpha1.StockOutFail:
+			in.failure = &failure{at: at.Add(durationOf(short.FailAfter)), cause: outOfStock(p.zone)}
 		default:
 			in.stuck = short.Mode
 		}

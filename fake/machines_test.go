@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
@@ -16,8 +17,8 @@ import (
 func TestStateShowsOrdersAndMachines(t *testing.T) {
 	config := abc(1, 0, 0)
 	config.Groups[0].BootTime = time.Minute
-	config.Stocks = []fake.StockOut{{Mode: fake.Silent, Left: 1, Window: fake.Window{End: 10 * time.Minute}}}
-	config.Calls = []fake.CallFault{{Window: fake.Window{Start: 5 * time.Minute}, Error: "boom"}}
+	config.StockOuts = []v1alpha1.StockOut{{Mode: v1alpha1.StockOutSilent, Left: 1, FaultWindow: during(0, 10*time.Minute)}}
+	config.Calls = []v1alpha1.CallFault{{FaultWindow: during(5*time.Minute, 0), Error: "boom"}}
 	clock := clocktesting.NewFakeClock(epoch)
 	cloud, err := fake.New(config, clock)
 	if err != nil {

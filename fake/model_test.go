@@ -11,6 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -127,8 +128,8 @@ func drawCloud(t *rapid.T) (fake.Config, *model) {
 		restock: time.Duration(rapid.IntRange(1, 200).Draw(t, "restock")) * time.Second,
 	}
 	config := fake.Config{
-		Quotas: []fake.Quota{{Name: "ab", Scope: fake.Scope{Groups: []string{"a", "b"}}, Nodes: int64(m.quota)}},
-		Stocks: []fake.StockOut{{Scope: fake.Scope{Zones: []string{"c"}}, Window: fake.Window{End: m.restock}, Mode: fake.Silent}},
+		Quotas:    []v1alpha1.ScenarioQuota{{Name: "ab", Groups: []string{"a", "b"}, Nodes: new(int64(int64(m.quota)))}},
+		StockOuts: []v1alpha1.StockOut{{Zones: []string{"c"}, FaultWindow: during(0, m.restock), Mode: v1alpha1.StockOutSilent}},
 	}
 	seconds := rapid.IntRange(0, 30)
 	for _, id := range ids {
@@ -211,8 +212,8 @@ func check(t *rapid.T, cloud *fake.Cloud, m *model) {
 func TestSameCallsSameAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config, _ := drawCloud(t)
-		mode := rapid.SampledFrom([]fake.OutageMode{fake.Unready, fake.Vanish}).Draw(t, "mode")
-		config.Outages = []fake.Outage{{Zones: []string{"a"}, Window: fake.Window{Start: 20 * time.Second, End: 70 * time.Second}, Mode: mode}}
+		mode := rapid.SampledFrom([]string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}).Draw(t, "mode")
+		config.Outages = []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: during(20*time.Second, 70*time.Second), Mode: mode}}
 		type action struct {
 			at, delta int
 			id        string

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -21,10 +22,10 @@ func everything() fake.Config {
 	config.Groups[0].Nodes = []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"k": "v"}}}}
 	config.Groups[0].Options = &cloudprovider.GroupOptions{ZeroOrMaxNodeScaling: true}
 	config.Groups[0].Template.Pods = []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}}
-	config.Quotas = []fake.Quota{{Name: "q", Nodes: 9, Scope: fake.Scope{Groups: []string{"a"}, Zones: []string{"b"}}}}
-	config.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Left: 2}}
-	config.Outages = []fake.Outage{{Zones: []string{"c"}}}
-	config.Calls = []fake.CallFault{{Methods: []fake.Method{fake.MethodCleanup}, Groups: []string{"c"}, Error: "no"}}
+	config.Quotas = []v1alpha1.ScenarioQuota{{Name: "q", Nodes: new(int64(9)), Groups: []string{"a"}, Zones: []string{"b"}}}
+	config.StockOuts = []v1alpha1.StockOut{{Groups: []string{"b"}, Left: 2}}
+	config.Outages = []v1alpha1.Outage{{Zones: []string{"c"}}}
+	config.Calls = []v1alpha1.CallFault{{Methods: []string{fake.MethodCleanup}, Groups: []string{"c"}, Error: "no"}}
 	return config
 }
 
@@ -41,7 +42,7 @@ func TestConfigurationIsCopied(t *testing.T) {
 	config.Groups[0].Template.Pods[0].Name = "changed"
 	config.Groups[0].Options.ZeroOrMaxNodeScaling = false
 	config.Quotas[0].Groups[0] = "c"
-	config.Stocks[0].Groups[0] = "c"
+	config.StockOuts[0].Groups[0] = "c"
 	config.Outages[0].Zones[0] = "a"
 	config.Calls[0].Methods[0], config.Calls[0].Groups[0] = fake.MethodTemplate, "a"
 	if !reflect.DeepEqual(before, cloud.RegisteredNodes()) {
@@ -159,12 +160,12 @@ func TestNextEvent(t *testing.T) {
 	config := abc(1, 0, 0)
 	config.Groups[0].BootTime, config.Groups[0].RegistrationDelay, config.Groups[0].ReadyDelay = 10*second, 5*second, 5*second
 	config.Groups[0].TerminationTime = 7 * second
-	config.Stocks = []fake.StockOut{{
-		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{Start: 30 * second, End: 50 * second},
-		Mode: fake.Fail, FailAfter: 8 * second,
+	config.StockOuts = []v1alpha1.StockOut{{
+		Groups: []string{"b"}, FaultWindow: during(30*second, 50*second),
+		Mode: v1alpha1.StockOutFail, FailAfter: after(8 * second),
 	}}
-	config.Outages = []fake.Outage{{Zones: []string{"c"}, Window: fake.Window{Start: 60 * second}}}
-	config.Calls = []fake.CallFault{{Error: "no", Methods: []fake.Method{fake.MethodCleanup}, Window: fake.Window{Start: 4 * second, End: 60 * second}}}
+	config.Outages = []v1alpha1.Outage{{Zones: []string{"c"}, FaultWindow: during(60*second, 0)}}
+	config.Calls = []v1alpha1.CallFault{{Error: "no", Methods: []string{fake.MethodCleanup}, FaultWindow: during(4*second, 60*second)}}
 	cloud, clock := start(t, config)
 	todo := map[time.Duration]func(*fake.Cloud) error{
 		0: increase("a", 1), 30 * second: increase("b", 1), 50 * second: remove("a", "a-0001"),

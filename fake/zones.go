@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 // Distribution is how a group over several zones chooses the zone of its next node; empty means
@@ -75,20 +77,20 @@ func (g *Group) ZoneNames() []string {
 type place struct {
 	zone    string
 	like    *v1.Node // what nodes look like there
-	outages []Outage
+	outages []v1alpha1.Outage
 	staying int // instances that are not being deleted
 	healthy int // those of them that are not known to be useless
 }
 
-// stock is a StockOut of some places of a group.
+// stock is a stock-out of some places of a group.
 type stock struct {
-	StockOut
+	*v1alpha1.StockOut
 	places []*place
 }
 
 // left is how many more good machines the stock-out leaves.
 func (s *stock) left() int {
-	left := s.Left
+	left := int(s.Left)
 	for _, p := range s.places {
 		left -= p.healthy
 	}
@@ -113,14 +115,14 @@ func (g *group) placeOf(node *v1.Node) *place {
 	return g.places[0]
 }
 
-// placesIn are those that a scope selects.
-func (g *group) placesIn(s *Scope) []*place {
-	if len(s.Groups)+len(s.Zones) == 0 || slices.Contains(s.Groups, g.ID) {
+// placesIn are those that groups and zones select, which without any is all.
+func (g *group) placesIn(groups, zones []string) []*place {
+	if len(groups)+len(zones) == 0 || slices.Contains(groups, g.ID) {
 		return g.places
 	}
 	var out []*place
 	for _, p := range g.places {
-		if slices.Contains(s.Zones, p.zone) {
+		if slices.Contains(zones, p.zone) {
 			out = append(out, p)
 		}
 	}
@@ -128,9 +130,9 @@ func (g *group) placesIn(s *Scope) []*place {
 }
 
 // outageAt returns the outage that the place is in; nil for none.
-func (p *place) outageAt(offset time.Duration) *Outage {
+func (p *place) outageAt(offset time.Duration) *v1alpha1.Outage {
 	for i := range p.outages {
-		if p.outages[i].contains(offset) {
+		if p.outages[i].Contains(offset) {
 			return &p.outages[i]
 		}
 	}
@@ -138,10 +140,10 @@ func (p *place) outageAt(offset time.Duration) *Outage {
 }
 
 // shortage returns the first stock-out that prevents one more instance at a place; nil for none.
-func (g *group) shortage(p *place, offset time.Duration) *StockOut {
+func (g *group) shortage(p *place, offset time.Duration) *v1alpha1.StockOut {
 	for i := range g.stocks {
-		if s := &g.stocks[i]; s.contains(offset) && slices.Contains(s.places, p) && s.left() == 0 {
-			return &s.StockOut
+		if s := &g.stocks[i]; s.Contains(offset) && slices.Contains(s.places, p) && s.left() == 0 {
+			return s.StockOut
 		}
 	}
 	return nil
@@ -149,16 +151,17 @@ func (g *group) shortage(p *place, offset time.Duration) *StockOut {
 
 // next is where the next instance is created, and what is wrong with it, if anything; nil for nowhere
 // now.
-func (g *group) next(offset time.Duration) (*place, *StockOut) {
+func (g *group) next(offset time.Duration) (*place, *v1alpha1.StockOut) {
 	var best *place
-	var bestShort *StockOut
+	var bestShort *v1alpha1.StockOut
+	var bestBlocked int
 	var least []int
 	for _, p := range g.places {
 		short, blocked, bad := g.shortage(p, offset), 0, 0
 		if short != nil {
 			bad = 1
 		}
-		if p.outageAt(offset) != nil || short != nil && (short.Mode == Refuse || short.Mode == Silent) {
+		if p.outageAt(offset) != nil || short != nil && (short.Mode == v1alpha1.StockOutRefuse || short.Mode == v1alpha1.StockOutSilent) {
 			blocked = 1
 		}
 		rank := []int{blocked, bad, p.staying}
@@ -170,10 +173,10 @@ func (g *group) next(offset time.Duration) (*place, *StockOut) {
 		case Balanced:
 		}
 		if best == nil || slices.Compare(rank, least) < 0 {
-			best, bestShort, least = p, short, rank
+			best, bestShort, bestBlocked, least = p, short, blocked, rank
 		}
 	}
-	if best.outageAt(offset) != nil || bestShort != nil && (bestShort.Mode == Refuse || bestShort.Mode == Silent) {
+	if bestBlocked > 0 {
 		return nil, nil
 	}
 	return best, bestShort
@@ -191,7 +194,7 @@ func (g *group) room(offset time.Duration) (room int, down *place, all bool) {
 		var tightest *stock
 		for i := range g.stocks {
 			s := &g.stocks[i]
-			if s.Mode == Refuse && s.contains(offset) && slices.Contains(s.places, p) && (tightest == nil || s.left() < tightest.left()) {
+			if s.Mode == v1alpha1.StockOutRefuse && s.Contains(offset) && slices.Contains(s.places, p) && (tightest == nil || s.left() < tightest.left()) {
 				tightest = s
 			}
 		}

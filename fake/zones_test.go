@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -31,8 +32,8 @@ func zonesNow(t *testing.T, cloud *fake.Cloud) string {
 }
 
 func TestAGroupOverZonesChoosesTheZoneOfEachNode(t *testing.T) {
-	outage := fake.Config{Outages: []fake.Outage{{Zones: []string{"b"}, Window: fake.Window{End: time.Minute}}}}
-	refuse := fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Zones: []string{"b"}}, Window: fake.Window{End: time.Minute}}}}
+	outage := fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"b"}, FaultWindow: during(0, time.Minute)}}}
+	refuse := fake.Config{StockOuts: []v1alpha1.StockOut{{Zones: []string{"b"}, FaultWindow: during(0, time.Minute)}}}
 	for name, c := range map[string]struct {
 		distribution fake.Distribution
 		config       fake.Config
@@ -45,10 +46,10 @@ func TestAGroupOverZonesChoosesTheZoneOfEachNode(t *testing.T) {
 		"even waits":                     {fake.Even, outage, 3, 4, "2/1/2 +2", "3/2/2"},
 		"even waits for stock":           {fake.Even, refuse, 3, 4, "2/1/2 +2", "3/2/2"},
 		"any takes the first":            {fake.Any, fake.Config{}, 0, 3, "3/0/0", "3/0/0"},
-		"any takes the first in stock":   {fake.Any, fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Zones: []string{"a"}}, Left: 1}}}, 0, 3, "1/2/0", "1/2/0"},
-		"a stock-out of the whole":       {fake.Even, fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"g"}}, Left: 4, Mode: fake.Silent, Window: fake.Window{End: time.Minute}}}}, 3, 4, "2/1/1 +3", "3/2/2"},
-		"nodes vanish, others come":      {fake.Balanced, fake.Config{Outages: []fake.Outage{{Zones: []string{"a"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Second}}}}, 6, 1, "3/2/2", "0/4/3"},
-		"nodes vanish and are to return": {fake.Even, fake.Config{Outages: []fake.Outage{{Zones: []string{"a"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Second}}}}, 6, 1, "3/2/2", "0/2/2 +3"},
+		"any takes the first in stock":   {fake.Any, fake.Config{StockOuts: []v1alpha1.StockOut{{Zones: []string{"a"}, Left: 1}}}, 0, 3, "1/2/0", "1/2/0"},
+		"a stock-out of the whole":       {fake.Even, fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"g"}, Left: 4, Mode: v1alpha1.StockOutSilent, FaultWindow: during(0, time.Minute)}}}, 3, 4, "2/1/1 +3", "3/2/2"},
+		"nodes vanish, others come":      {fake.Balanced, fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Second, 0)}}}, 6, 1, "3/2/2", "0/4/3"},
+		"nodes vanish and are to return": {fake.Even, fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Second, 0)}}}, 6, 1, "3/2/2", "0/2/2 +3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Groups = []fake.Group{overZones(c.distribution, c.size)}
@@ -69,8 +70,8 @@ func TestAGroupOverZonesChoosesTheZoneOfEachNode(t *testing.T) {
 
 func TestAGroupOverZonesRefusesWhatNoZoneHas(t *testing.T) {
 	cloud, _ := start(t, fake.Config{Groups: []fake.Group{overZones("", 3)},
-		Stocks:  []fake.StockOut{{Scope: fake.Scope{Zones: []string{"a", "b"}}, Left: 4}},
-		Outages: []fake.Outage{{Zones: []string{"c"}}}})
+		StockOuts: []v1alpha1.StockOut{{Zones: []string{"a", "b"}, Left: 4}},
+		Outages:   []v1alpha1.Outage{{Zones: []string{"c"}}}})
 	if err := cloud.IncreaseSize(context.Background(), "g", 3); !errors.Is(err, cloudprovider.ErrOutOfResources) {
 		t.Errorf("three more of two: error %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -115,12 +116,12 @@ func TestAMemberThatDoesNotDeliver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays for long")
 	}
-	for _, mode := range []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady} {
+	for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters, fake.NeverReady} {
 		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
 			for _, end := range []time.Duration{0, 20 * time.Minute} {
 				t.Run(fmt.Sprintf("%s, provision time %s, until %s", mode, limit, end), func(t *testing.T) {
-					s := setup{batches: threeTimes(), cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
-						Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: end}, Mode: mode,
+					s := setup{batches: threeTimes(), cloud: fake.Config{Groups: zones(0, 0, 0), StockOuts: []v1alpha1.StockOut{{
+						Groups: []string{"b"}, FaultWindow: during(0, end), Mode: mode,
 					}}}}
 					o := neverWorse(t, s.provisioned(limit), 90*time.Minute)
 					dead := 0
@@ -145,13 +146,13 @@ func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays for long")
 	}
-	for _, mode := range []fake.OutageMode{fake.Unready, fake.Vanish} {
+	for _, mode := range []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish} {
 		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
 			for _, end := range []time.Duration{0, 10 * time.Minute} {
 				t.Run(fmt.Sprintf("%s, provision time %s, until %s", mode, limit, end), func(t *testing.T) {
 					for _, begin := range []time.Duration{15 * time.Second, 29 * time.Second, 40 * time.Second, time.Minute, 100 * time.Second} {
-						s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []fake.Outage{{
-							Zones: []string{"b"}, Mode: mode, Window: fake.Window{Start: begin, End: end},
+						s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []v1alpha1.Outage{{
+							Zones: []string{"b"}, Mode: mode, FaultWindow: during(begin, end),
 						}}}, batches: []batch{
 							{At: 3 * time.Second, Pods: podsOf("p", 15, 1)}, {At: 70 * time.Second, Pods: podsOf("q", 9, 1)}, {At: 4 * time.Minute, Pods: podsOf("r", 9, 1)},
 						}}
@@ -168,8 +169,8 @@ func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 // has just been started.
 func TestMorePodsComeWhileAZoneIsUnready(t *testing.T) {
 	for _, begin := range []time.Duration{20 * time.Second, 40 * time.Second, 2 * time.Minute} {
-		s := setup{cloud: fake.Config{Groups: zones(1, 1, 1), Outages: []fake.Outage{{
-			Zones: []string{"b"}, Mode: fake.Unready, Window: fake.Window{Start: begin, End: begin + 7*time.Minute},
+		s := setup{cloud: fake.Config{Groups: zones(1, 1, 1), Outages: []v1alpha1.Outage{{
+			Zones: []string{"b"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(begin, begin+7*time.Minute),
 		}}}, batches: []batch{
 			{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)},
 		}}
@@ -186,8 +187,8 @@ func TestMorePodsComeWhileAZoneIsUnready(t *testing.T) {
 // part again.
 func TestAMemberIsTriedWithOneNode(t *testing.T) {
 	events := told{}
-	s := setup{seed: 1, sidecar: sidecar.Options{Recorder: events}, cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
-		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 5 * time.Minute}, Mode: fake.NeverRegisters,
+	s := setup{seed: 1, sidecar: sidecar.Options{Recorder: events}, cloud: fake.Config{Groups: zones(0, 0, 0), StockOuts: []v1alpha1.StockOut{{
+		Groups: []string{"b"}, FaultWindow: during(0, 5*time.Minute), Mode: fake.NeverRegisters,
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 9, 1)}, {At: 12 * time.Minute, Pods: podsOf("r", 9, 1)},
 	}}
@@ -229,8 +230,8 @@ func TestPodsThatComeWhileNodesBoot(t *testing.T) {
 // Where no other member has room, nodes that have vanished stay on order: they come as soon as the
 // zone is back.
 func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
-	s := setup{cloud: fake.Config{Groups: zones(3, 3), Outages: []fake.Outage{{
-		Zones: []string{"b"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Minute, End: 20 * time.Minute},
+	s := setup{cloud: fake.Config{Groups: zones(3, 3), Outages: []v1alpha1.Outage{{
+		Zones: []string{"b"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Minute, 20*time.Minute),
 	}}}}
 	s.cloud.Groups[0].MaxSize = 4
 	o := newWorld(t, s.provisioned(2*time.Minute)).observe(30 * time.Minute)
@@ -242,8 +243,8 @@ func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
 // What a cloud makes anew after an outage has the time of a new order to become nodes, also where
 // the order was long ago. Pods that come while it boots get their nodes at once.
 func TestWhatTheCloudMakesAnewIsNotOverdue(t *testing.T) {
-	s := setup{cloud: fake.Config{Groups: zones(1, 0), Outages: []fake.Outage{{
-		Zones: []string{"b"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
+	s := setup{cloud: fake.Config{Groups: zones(1, 0), Outages: []v1alpha1.Outage{{
+		Zones: []string{"b"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Minute, 10*time.Minute),
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 2, 1)}, {At: 10*time.Minute + 10*time.Second, Pods: podsOf("q", 3, 1)},
 	}}
@@ -257,11 +258,11 @@ func TestWhatTheCloudMakesAnewIsNotOverdue(t *testing.T) {
 // Where no other member has room, nobody can take a failed member's share. It is ordered again as soon
 // as Cluster Autoscaler asks for it, or within a minute where that does not know of the failure.
 func TestAMemberThatNoneCanReplaceIsTriedAgain(t *testing.T) {
-	for _, mode := range []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters} {
+	for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters} {
 		t.Run(string(mode), func(t *testing.T) {
 			for seed := range uint64(5) { // which pods take the room that a has left is random
-				s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0), Stocks: []fake.StockOut{{
-					Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 21 * time.Minute}, Mode: mode,
+				s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0), StockOuts: []v1alpha1.StockOut{{
+					Groups: []string{"b"}, FaultWindow: during(0, 21*time.Minute), Mode: mode,
 				}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 8, 1)}}}
 				s.cloud.Groups[0].MaxSize = 5
 				s = s.provisioned(2 * time.Minute)
@@ -270,7 +271,7 @@ func TestAMemberThatNoneCanReplaceIsTriedAgain(t *testing.T) {
 				if mode != fake.NeverRegisters { // of which Cluster Autoscaler knows as well
 					grace += time.Minute
 				}
-				if with.running == 0 || with.running > without.running+grace || mode == fake.Refuse && with.running > 23*time.Minute {
+				if with.running == 0 || with.running > without.running+grace || mode == v1alpha1.StockOutRefuse && with.running > 23*time.Minute {
 					t.Errorf("seed %d: with the sidecar %s\nCluster Autoscaler alone: %s\n%s", seed, with, without, with.w.log())
 				}
 			}
@@ -282,8 +283,8 @@ func TestAMemberThatNoneCanReplaceIsTriedAgain(t *testing.T) {
 // Where others get them, Cluster Autoscaler counts these nodes all the same, and the rest of the need
 // is ordered at once.
 func TestOtherPodsTakeTheRoomOfALimitedOption(t *testing.T) {
-	s := setup{cloud: fake.Config{Groups: zones(0, 0), Stocks: []fake.StockOut{{
-		Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.NeverRegisters,
+	s := setup{cloud: fake.Config{Groups: zones(0, 0), StockOuts: []v1alpha1.StockOut{{
+		Groups: []string{"b"}, Mode: fake.NeverRegisters,
 	}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 8, 1)}}}
 	s.cloud.Groups[0].MaxSize = 5
 	for seed := range uint64(5) {
@@ -320,8 +321,8 @@ func TestInstancesThatAreListedLate(t *testing.T) {
 // its time is over, and so puts pods on it that could run elsewhere: that ends with its next
 // question.
 func TestPodsDoNotWaitForASilentNode(t *testing.T) {
-	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []fake.Outage{{
-		Zones: []string{"b"}, Mode: fake.Unready, Window: fake.Window{Start: 30 * time.Second, End: 14 * time.Minute},
+	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []v1alpha1.Outage{{
+		Zones: []string{"b"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(30*time.Second, 14*time.Minute),
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 2, 1)}, {At: 2 * time.Minute, Pods: podsOf("q", 4, 1)},
 	}}
@@ -338,8 +339,8 @@ func TestPodsDoNotWaitForASilentNode(t *testing.T) {
 // the group. As long as others can take its share, the member gets none, or pods would wait for
 // that node.
 func TestAMemberWithNodesThatWillNotComeIsLeftOut(t *testing.T) {
-	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
-		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 4 * time.Minute}, Mode: fake.NeverReady,
+	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), StockOuts: []v1alpha1.StockOut{{
+		Groups: []string{"b"}, FaultWindow: during(0, 4*time.Minute), Mode: fake.NeverReady,
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 9 * time.Minute, Pods: podsOf("q", 3, 1)},
 	}}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
@@ -351,7 +352,7 @@ func BenchmarkRefresh(b *testing.B) {
 		b.Run(fmt.Sprintf("latency=%s", latency), func(b *testing.B) {
 			config := fleet(1000, 5000)
 			if latency > 0 {
-				config.Calls = []fake.CallFault{{Delay: latency}}
+				config.Calls = []v1alpha1.CallFault{{Delay: lasting(latency)}}
 			}
 			cloud, side := newFleet(b, config)
 			cloud.ForgetCalls()
@@ -413,18 +414,18 @@ func oneLoop(t testing.TB, side *sidecar.Sidecar, nodes []*v1.Node) {
 // TestCallsToTheCloudDoNotDependOnNodes: whatever Cluster Autoscaler asks in a loop, the cloud is
 // asked for its groups.
 func TestCallsToTheCloudDoNotDependOnNodes(t *testing.T) {
-	count := func(nodes int) (methods map[fake.Method]int) {
+	count := func(nodes int) (methods map[string]int) {
 		cloud, side := newFleet(t, fleet(20, nodes))
 		registered := cloud.SharedNodes()
 		cloud.ForgetCalls()
 		oneLoop(t, side, registered)
-		methods = map[fake.Method]int{}
+		methods = map[string]int{}
 		for _, call := range cloud.Calls() {
 			methods[call.Method]++
 		}
 		return methods
 	}
-	want := map[fake.Method]int{fake.MethodRefresh: 1, fake.MethodNodeGroups: 1, fake.MethodTargetSize: 20, fake.MethodNodes: 20}
+	want := map[string]int{fake.MethodRefresh: 1, fake.MethodNodeGroups: 1, fake.MethodTargetSize: 20, fake.MethodNodes: 20}
 	for _, nodes := range []int{0, 500, 5000, 20_000} {
 		if got := count(nodes); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%d nodes: %v calls, want %v", nodes, got, want)

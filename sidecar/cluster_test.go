@@ -47,7 +47,7 @@ type caCall struct {
 }
 
 // callFault is a fault of a call. The zero value has no effect. A cloud that waits on a
-// clocktesting.FakeClock (a fake.CallFault with a Delay) would wait forever: use a real clock inside a
+// clocktesting.FakeClock (a fault of calls with a Delay) would wait forever: use a real clock inside a
 // synctest bubble.
 type callFault struct {
 	Unsent bool // the call never arrives; Cluster Autoscaler sees Unavailable
@@ -211,7 +211,7 @@ func (c caCall) String() string {
 }
 
 // saw counts the calls of a method that Cluster Autoscaler took to have succeeded.
-func (c *cluster) saw(method fake.Method) (n int) {
+func (c *cluster) saw(method string) (n int) {
 	for _, call := range c.changes {
 		if call.Method == method && call.Err == nil {
 			n++

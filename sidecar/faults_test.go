@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
@@ -68,7 +69,7 @@ func newFaultCase(seed uint64, zone int) *faultCase {
 // after an increase in some. Alone it runs on there, since it orders anew what is on its way. Instances
 // that vanish before they were ever listed are left aside: the sidecar takes them to be on their way.
 func (c *faultCase) disturb(r *rand.Rand) {
-	vanish := slices.ContainsFunc(c.cloud.Outages, func(o fake.Outage) bool { return o.Mode == fake.Vanish })
+	vanish := slices.ContainsFunc(c.cloud.Outages, func(o v1alpha1.Outage) bool { return o.Mode == v1alpha1.OutageVanish })
 	if r.IntN(3) == 0 && !vanish {
 		late := time.Duration(5+r.IntN(56)) * time.Second
 		for i := range c.cloud.Groups {
@@ -87,26 +88,27 @@ func (c *faultCase) disturb(r *rand.Rand) {
 
 // fail has a zone fail in one of the ways there are.
 func (c *faultCase) fail(r *rand.Rand, id string) {
-	window := fake.Window{Start: c.begin}
+	end := time.Duration(0)
 	if r.IntN(3) > 0 {
-		window.End = c.begin + time.Duration(1+r.IntN(30))*time.Minute
+		end = c.begin + time.Duration(1+r.IntN(30))*time.Minute
 	}
-	stocks := []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady}
-	outages := []fake.OutageMode{fake.Unready, fake.Vanish}
+	window := during(c.begin, end)
+	stocks := []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters, fake.NeverReady}
+	outages := []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}
 	kind := r.IntN(len(stocks) + len(outages))
 	if kind >= len(stocks) {
 		mode := outages[kind-len(stocks)]
-		c.cloud.Outages = []fake.Outage{{Zones: []string{id}, Window: window, Mode: mode}}
-		c.about = fmt.Sprintf("%s %s from %s to %s", id, mode, window.Start, window.End)
+		c.cloud.Outages = []v1alpha1.Outage{{Zones: []string{id}, FaultWindow: window, Mode: mode}}
+		c.about = fmt.Sprintf("%s %s from %s to %s", id, mode, c.begin, end)
 		return
 	}
-	out := fake.StockOut{Scope: fake.Scope{Groups: []string{id}}, Window: window, Mode: stocks[kind]}
-	if out.Mode == fake.Fail {
+	out := v1alpha1.StockOut{Groups: []string{id}, FaultWindow: window, Mode: stocks[kind]}
+	if out.Mode == v1alpha1.StockOutFail {
 		c.told = time.Duration(r.IntN(60)) * time.Second
-		out.FailAfter = c.told
+		out.FailAfter = lasting(c.told)
 	}
-	c.cloud.Stocks = []fake.StockOut{out}
-	c.about = fmt.Sprintf("%s %s from %s to %s", id, out.Mode, window.Start, window.End)
+	c.cloud.StockOuts = []v1alpha1.StockOut{out}
+	c.about = fmt.Sprintf("%s %s from %s to %s", id, out.Mode, c.begin, end)
 }
 
 // sameChoice is the same world with a Cluster Autoscaler that balances by itself and has the luck
@@ -266,11 +268,11 @@ func compareFault(t testing.TB, seed uint64) delay {
 
 // failSooner has the zone fail earlier by so much.
 func (c *faultCase) failSooner(by time.Duration) {
-	for i := range c.cloud.Stocks {
-		c.cloud.Stocks[i].Start -= by
+	for i := range c.cloud.StockOuts {
+		c.cloud.StockOuts[i].From.Duration -= by
 	}
 	for i := range c.cloud.Outages {
-		c.cloud.Outages[i].Start -= by
+		c.cloud.Outages[i].From.Duration -= by
 	}
 }
 

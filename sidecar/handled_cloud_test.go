@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
@@ -21,7 +22,7 @@ import (
 type shifting struct {
 	*fake.Cloud
 	groups func(cloudprovider.NodeGroup) (now cloudprovider.NodeGroup, exists bool) // nil leaves them as they are
-	broken func(method fake.Method, id string) bool                                 // nil is never
+	broken func(method string, id string) bool                                      // nil is never
 }
 
 func (c *shifting) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
@@ -41,7 +42,7 @@ func (c *shifting) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, e
 	return out, err
 }
 
-func (c *shifting) check(method fake.Method, id string) error {
+func (c *shifting) check(method string, id string) error {
 	if c.broken != nil && c.broken(method, id) {
 		return fmt.Errorf("%s of %s: %w", method, id, cloudprovider.ErrUnavailable)
 	}
@@ -131,13 +132,13 @@ func TestGroupsChange(t *testing.T) {
 // TestOneGroupDoesNotAnswer: the others go on. One that was never read is left out; of one that
 // was, the last reading counts.
 func TestOneGroupDoesNotAnswer(t *testing.T) {
-	for _, method := range []fake.Method{fake.MethodTargetSize, fake.MethodNodes, fake.MethodTemplate} {
+	for _, method := range []string{fake.MethodTargetSize, fake.MethodNodes, fake.MethodTemplate} {
 		for moment, want := range map[string][]int{"from the start": {15, 0, 15}, "later": {10, 10, 10}} {
 			t.Run(fmt.Sprint(method, " ", moment), func(t *testing.T) {
 				s, passed := ten(), false
 				s.fault = after(1, func(*world) { passed = true })
 				got, w := trial{setup: s, prepare: func(w *world) {
-					w.startSidecar(&shifting{Cloud: w.cloud, broken: func(m fake.Method, id string) bool {
+					w.startSidecar(&shifting{Cloud: w.cloud, broken: func(m string, id string) bool {
 						return m == method && id == "b" && (passed || moment == "from the start")
 					}})
 				}}.run(t)
@@ -174,7 +175,7 @@ func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 	events := told{}
 	w := newWorld(t, setup{
 		seed: 1, sidecar: sidecar.Options{Recorder: events}, batches: []batch{{Pods: pods}},
-		cloud: fake.Config{Groups: groups, Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"a", "b"}}, Window: fake.Window{End: 2 * time.Minute}}}},
+		cloud: fake.Config{Groups: groups, StockOuts: []v1alpha1.StockOut{{Groups: []string{"a", "b"}, FaultWindow: during(0, 2*time.Minute)}}},
 	})
 	w.ca.Run(2 * time.Minute)
 	if state := w.ca.State(); !slices.Equal(state.Sizes(), []int{0, 0, 4, 4}) || events["SetBackedOff"] != 1 || events["MemberBackedOff"] < 2 {
@@ -190,7 +191,7 @@ func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 func (w *world) changes() []string {
 	var out []string
 	for _, c := range w.cloud.Calls() {
-		if slices.Contains([]fake.Method{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, c.Method) {
+		if slices.Contains([]string{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, c.Method) {
 			out = append(out, fmt.Sprint(c.At.Sub(start), " ", c.Method, " ", c.Group, " ", c.Delta, " ", slices.Sorted(slices.Values(c.Nodes)), " ", c.Error))
 		}
 	}
@@ -204,10 +205,10 @@ func TestDryRun(t *testing.T) {
 		s := ten()
 		s.ca.Removal, s.ca.ProvisionTime = emptyNodes(3*time.Minute), 5*time.Minute
 		s.batches = append(s.batches, late(7))
-		s.cloud.Stocks = []fake.StockOut{
-			{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Left: 20},
-			{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, Left: 2, FailAfter: 20 * time.Second},
-			{Scope: fake.Scope{Groups: []string{"c"}}, Mode: fake.Silent, Left: 3},
+		s.cloud.StockOuts = []v1alpha1.StockOut{
+			{Groups: []string{"a"}, Mode: v1alpha1.StockOutSilent, Left: 20},
+			{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, Left: 2, FailAfter: lasting(20 * time.Second)},
+			{Groups: []string{"c"}, Mode: v1alpha1.StockOutSilent, Left: 3},
 		}
 		return s
 	}
@@ -287,7 +288,7 @@ func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 			}
 		case c.Method == fake.MethodNodeGroups && refreshes == 1 && !down:
 			down = true
-			w.startSidecar(&shifting{Cloud: w.cloud, broken: func(m fake.Method, _ string) bool { return down && m == fake.MethodNodeGroups }})
+			w.startSidecar(&shifting{Cloud: w.cloud, broken: func(m string, _ string) bool { return down && m == fake.MethodNodeGroups }})
 		}
 		return callFault{}
 	}
@@ -298,9 +299,9 @@ func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 
 // TestInferredReadiness: without a watch of nodes the sizes are the same.
 func TestInferredReadiness(t *testing.T) {
-	out := func(mode fake.StockOutMode, failAfter time.Duration) func(*setup) {
+	out := func(mode string, failAfter time.Duration) func(*setup) {
 		return func(s *setup) {
-			s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: mode, FailAfter: failAfter}}
+			s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: mode, FailAfter: lasting(failAfter)}}
 		}
 	}
 	tests := map[string]struct {
@@ -308,9 +309,9 @@ func TestInferredReadiness(t *testing.T) {
 		want   []int
 	}{
 		"uneven sizes":   {func(s *setup) { s.cloud.Groups = slow(zones(1, 3, 6)) }, []int{13, 13, 14}},
-		"one refuses":    {out(fake.Refuse, 0), []int{15, 0, 15}},
-		"one fails late": {out(fake.Fail, 5*time.Second), []int{15, 0, 15}},
-		"one is silent":  {out(fake.Silent, 0), []int{15, 0, 15}},
+		"one refuses":    {out(v1alpha1.StockOutRefuse, 0), []int{15, 0, 15}},
+		"one fails late": {out(v1alpha1.StockOutFail, 5*time.Second), []int{15, 0, 15}},
+		"one is silent":  {out(v1alpha1.StockOutSilent, 0), []int{15, 0, 15}},
 		"autoscaler restarts after the last grant": {func(s *setup) { s.fault = crashAfter(3) }, []int{10, 10, 10}},
 		"sidecar restarts after the first grant":   {func(s *setup) { s.fault = after(1, func(w *world) { inferred(w) }) }, []int{10, 10, 10}},
 		"sidecar restarts after the second grant":  {func(s *setup) { s.fault = after(2, func(w *world) { inferred(w) }) }, []int{10, 10, 10}},
@@ -351,7 +352,7 @@ func restartAmongReady(s *setup) {
 func TestARequestTimesOut(t *testing.T) {
 	s := ten()
 	s.ca.ProvisionTime = 5 * time.Minute
-	s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Left: 4}}
+	s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"a"}, Mode: v1alpha1.StockOutSilent, Left: 4}}
 	w := newWorld(t, s)
 	state := w.settle(2 * time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{4, 13, 13}) || state.Pending > 0 {

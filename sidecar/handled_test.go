@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
@@ -110,12 +111,12 @@ func TestHandled(t *testing.T) {
 			}, want: []int{10, 10, 10}, plans: 3, check: hidden,
 		},
 		"the cloud refuses one member": {
-			change: func(s *setup) { s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}}} },
+			change: func(s *setup) { s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"b"}}} },
 			want:   []int{15, 0, 15}, check: hidden,
 		},
 		"the cloud has a part of one member": {
 			change: func(s *setup) {
-				s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, Left: 4, FailAfter: 10 * time.Second}}
+				s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, Left: 4, FailAfter: lasting(10 * time.Second)}}
 			}, want: []int{13, 4, 13}, check: hidden,
 		},
 		"the journal cannot be read": {
@@ -371,19 +372,19 @@ func (c nodesOf) List() (out []steering.NodeState, ok bool) {
 
 // A cloud that is slower than Cluster Autoscaler waits costs loops, and neither nodes nor balance.
 func TestTheCloudIsSlow(t *testing.T) {
-	tests := map[string]fake.CallFault{
-		"increases":                     {Methods: []fake.Method{fake.MethodIncreaseSize}, Delay: 8 * time.Second},
-		"increases that take effect":    {Methods: []fake.Method{fake.MethodIncreaseSize}, Delay: 8 * time.Second, AfterEffect: true},
-		"increases that seem to fail":   {Methods: []fake.Method{fake.MethodIncreaseSize}, Delay: 8 * time.Second, AfterEffect: true, Error: "504"},
-		"the first increase, and fails": {Methods: []fake.Method{fake.MethodIncreaseSize}, Groups: []string{"a"}, First: 1, Delay: 8 * time.Second, AfterEffect: true, Error: "504"},
-		"readings":                      {Methods: []fake.Method{fake.MethodRefresh}, Delay: 6 * time.Second},
-		"readings of one group":         {Methods: []fake.Method{fake.MethodTemplate}, Groups: []string{"b"}, Delay: 6 * time.Second},
+	tests := map[string]v1alpha1.CallFault{
+		"increases":                     {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second)},
+		"increases that take effect":    {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second), AfterEffect: true},
+		"increases that seem to fail":   {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second), AfterEffect: true, Error: "504"},
+		"the first increase, and fails": {Methods: []string{fake.MethodIncreaseSize}, Groups: []string{"a"}, First: 1, Delay: lasting(8 * time.Second), AfterEffect: true, Error: "504"},
+		"readings":                      {Methods: []string{fake.MethodRefresh}, Delay: lasting(6 * time.Second)},
+		"readings of one group":         {Methods: []string{fake.MethodTemplate}, Groups: []string{"b"}, Delay: lasting(6 * time.Second)},
 	}
 	for name, fault := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := ten()
-				s.cloud.Calls = []fake.CallFault{fault}
+				s.cloud.Calls = []v1alpha1.CallFault{fault}
 				cloud, err := fake.New(s.cloud, clock.RealClock{})
 				if err != nil {
 					t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -25,8 +26,8 @@ func spotFirst() []nodegroupset.SetPolicy {
 }
 
 // without makes spot, or other groups, not deliver.
-func without(mode fake.StockOutMode, from, until time.Duration, groups ...string) fake.Config {
-	return fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: groups}, Mode: mode, Window: fake.Window{Start: from, End: until}}}}
+func without(mode string, from, until time.Duration, groups ...string) fake.Config {
+	return fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: groups, Mode: mode, FaultWindow: during(from, until)}}}
 }
 
 // TestStartupDeadlineThroughTheSidecar: what does not come in time is ordered elsewhere, and taken
@@ -55,7 +56,7 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 		want     []int
 		by       time.Duration // all pods run
 	}{
-		"no machine comes":         {cloud: without(fake.Silent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 7 * time.Minute},
+		"no machine comes":         {cloud: without(v1alpha1.StockOutSilent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 7 * time.Minute},
 		"machines do not register": {cloud: without(fake.NeverRegisters, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 7 * time.Minute},
 		"nodes do not get ready":   {cloud: without(fake.NeverReady, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 7 * time.Minute},
 		"machines are slow":        {groups: slow, want: []int{4, 4, 0, 0}, by: 7 * time.Minute},
@@ -66,11 +67,11 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 			groups: slow, pods: onSpot, want: []int{0, 0, 4, 4}, by: 9 * time.Minute,
 		},
 		"the sidecar restarts": {
-			cloud: without(fake.Silent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
+			cloud: without(v1alpha1.StockOutSilent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
 			fault: restartAfter(2, (*world).restartSidecar),
 		},
 		"Cluster Autoscaler restarts": {
-			cloud: without(fake.Silent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
+			cloud: without(v1alpha1.StockOutSilent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
 			fault: func() func(*world, caCall) callFault {
 				calls := 0
 				return func(*world, caCall) callFault {
@@ -134,11 +135,11 @@ func TestLateCapacityThroughTheSidecarInRandomWorlds(t *testing.T) {
 			case "slow":
 				groups[i].BootTime = minutes("boots", 4, 20)
 			case "not at all":
-				mode := rapid.SampledFrom([]fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady}).Draw(r, name+" fails")
-				cloud.Stocks = append(cloud.Stocks, without(mode, 0, 0, name).Stocks...)
+				mode := rapid.SampledFrom([]string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters, fake.NeverReady}).Draw(r, name+" fails")
+				cloud.StockOuts = append(cloud.StockOuts, without(mode, 0, 0, name).StockOuts...)
 			case "for a while":
 				from := minutes("from", 0, 30)
-				cloud.Stocks = append(cloud.Stocks, without(fake.Silent, from, from+minutes("for", 1, 60), name).Stocks...)
+				cloud.StockOuts = append(cloud.StockOuts, without(v1alpha1.StockOutSilent, from, from+minutes("for", 1, 60), name).StockOuts...)
 			}
 		}
 		cloud.Groups = groups
@@ -190,7 +191,7 @@ func TestLateCapacityIsGivenBack(t *testing.T) {
 	for i, at := range []time.Duration{0, 12, 30, 45} {
 		batches = append(batches, batch{At: at * time.Minute, Pods: podsOf(fmt.Sprint("p", i), 8, 1)})
 	}
-	cloud := without(fake.Silent, 0, 20*time.Minute, "c", "d")
+	cloud := without(v1alpha1.StockOutSilent, 0, 20*time.Minute, "c", "d")
 	cloud.Groups = bought(0, 0, 0, 0)
 	w := newWorld(t, setup{cloud: cloud, batches: batches, sidecar: options})
 	for _, step := range []struct {
@@ -225,7 +226,7 @@ func TestLateCapacityIsGivenBack(t *testing.T) {
 // TestLateNodesStayWhereNodesAreUnknown: a sidecar that may not read nodes takes back what has no
 // instance, and no machine, which may be a node.
 func TestLateNodesStayWhereNodesAreUnknown(t *testing.T) {
-	for mode, want := range map[fake.StockOutMode][]int{fake.Silent: {4, 4, 0, 0}, fake.NeverRegisters: {0, 0, 4, 4}} {
+	for mode, want := range map[string][]int{v1alpha1.StockOutSilent: {4, 4, 0, 0}, fake.NeverRegisters: {0, 0, 4, 4}} {
 		cloud := without(mode, 0, 0, "c", "d")
 		cloud.Groups = bought(0, 0, 0, 0)
 		w := newWorld(t, setup{cloud: cloud, batches: []batch{{Pods: podsOf("p", 8, 1)}}, sidecar: underPolicies(spotFirst())})

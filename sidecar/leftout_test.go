@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
@@ -62,8 +63,8 @@ func TestNothingIsExpectedOfAZoneThatIsDown(t *testing.T) {
 		for _, sizes := range [][]int{{1, 1, 1}, {3, 3, 3}, {6, 2, 1}, {2, 6, 2}} {
 			for _, begin := range []time.Duration{15 * time.Second, 40 * time.Second, boot + 10*time.Second} {
 				for _, crash := range []bool{false, true} {
-					s := setup{cloud: fake.Config{Groups: boots(zones(sizes...), boot, 0), Outages: []fake.Outage{{
-						Zones: []string{"b"}, Mode: fake.Unready, Window: fake.Window{Start: begin, End: begin + 7*time.Minute},
+					s := setup{cloud: fake.Config{Groups: boots(zones(sizes...), boot, 0), Outages: []v1alpha1.Outage{{
+						Zones: []string{"b"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(begin, begin+7*time.Minute),
 					}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)}}}
 					alone := s.alone(t).observe(12 * time.Minute)
 					if crash {

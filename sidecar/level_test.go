@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
@@ -21,8 +22,8 @@ import (
 )
 
 // levelled is a sidecar that levels, in front of a cloud whose nodes are there.
-func levelled(t testing.TB, groups []fake.Group, stocks ...fake.StockOut) *world {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups, Stocks: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
+func levelled(t testing.TB, groups []fake.Group, stocks ...v1alpha1.StockOut) *world {
+	w := newWorld(t, setup{cloud: fake.Config{Groups: groups, StockOuts: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
 	w.refresh(0)
 	return w
 }
@@ -288,7 +289,7 @@ func TestFloorsAreNotRaised(t *testing.T) {
 			t.Errorf("%s: minimums %v", name, told)
 		}
 	}
-	w := levelled(t, zones(5, 5, 4), fake.StockOut{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail})
+	w := levelled(t, zones(5, 5, 4), v1alpha1.StockOut{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail})
 	if err := w.cloud.IncreaseSize(context.Background(), "b", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +352,7 @@ func TestFloorsLeaveDeadInstances(t *testing.T) {
 func TestFloorsLeaveBrokenNodes(t *testing.T) {
 	groups := zones(5, 6)
 	w := newWorld(t, setup{sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}, cloud: fake.Config{
-		Groups: groups, Outages: []fake.Outage{{Zones: []string{"a"}, Window: fake.Window{Start: time.Minute}}},
+		Groups: groups, Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: during(time.Minute, 0)}},
 	}})
 	w.refresh(0)
 	if told := w.told(); told["a"] != 5 {

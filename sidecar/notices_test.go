@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/steering"
 )
@@ -56,7 +57,7 @@ func (n *notices) of(prefix string) string {
 
 func TestNoticesSayWhatIsDoneAboutPods(t *testing.T) {
 	out := func(end time.Duration, groups ...string) fake.Config {
-		return fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: groups}, Window: fake.Window{End: end}}}}
+		return fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: groups, FaultWindow: during(0, end)}}}
 	}
 	slow := zones(0, 0, 0)
 	for i := range slow {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -69,7 +70,7 @@ func TestPolicyThroughTheSidecar(t *testing.T) {
 		},
 		"spot has run out": {
 			policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 12, 1)}}, want: []int{6, 6, 0, 0},
-			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"c", "d"}}}}},
+			cloud: fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"c", "d"}}}},
 		},
 		"the sidecar restarts": {
 			policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 12, 1)}}, want: []int{2, 2, 4, 4},

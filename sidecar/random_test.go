@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -83,18 +84,18 @@ func (c *randomCase) breakGroup(r *rand.Rand) {
 	id := c.cloud.Groups[i].ID
 	c.broken = []string{id}
 	if r.IntN(6) == 0 {
-		c.cloud.Outages = []fake.Outage{{Zones: []string{id}, Mode: fake.Vanish, Window: fake.Window{Start: time.Duration(r.IntN(150)) * time.Second}}}
+		c.cloud.Outages = []v1alpha1.Outage{{Zones: []string{id}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Duration(r.IntN(150))*time.Second, 0)}}
 		c.dead, c.vanishes = map[string]bool{id: true}, true
 		c.moved = c.cloud.Groups[i].Size // their pods need nodes too
-		c.about += fmt.Sprintf(" %s vanishes after %s;", id, c.cloud.Outages[0].Start)
+		c.about += fmt.Sprintf(" %s vanishes after %s;", id, c.cloud.Outages[0].From.Duration)
 		return
 	}
-	mode := []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady}[r.IntN(5)]
-	out := fake.StockOut{Scope: fake.Scope{Groups: []string{id}}, Mode: mode}
-	if mode == fake.Fail {
-		out.FailAfter = time.Duration(r.IntN(30)) * time.Second
+	mode := []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters, fake.NeverReady}[r.IntN(5)]
+	out := v1alpha1.StockOut{Groups: []string{id}, Mode: mode}
+	if mode == v1alpha1.StockOutFail {
+		out.FailAfter = lasting(time.Duration(r.IntN(30)) * time.Second)
 	}
-	c.cloud.Stocks = []fake.StockOut{out}
+	c.cloud.StockOuts = []v1alpha1.StockOut{out}
 	if mode == fake.NeverRegisters || mode == fake.NeverReady {
 		c.dead = map[string]bool{id: true}
 	}

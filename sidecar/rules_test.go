@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
@@ -231,8 +232,8 @@ func failsInFlight(*testing.T) trial {
 		groups[i].BootTime = 5 * time.Minute
 	}
 	return trial{setup: setup{seed: 1,
-		cloud: fake.Config{Groups: groups, Stocks: []fake.StockOut{{
-			Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
+		cloud: fake.Config{Groups: groups, StockOuts: []v1alpha1.StockOut{{
+			Groups: []string{"b"}, FaultWindow: during(time.Minute, 10*time.Minute),
 		}}},
 		batches: []batch{{At: 3 * time.Second, Pods: podsOf("web", 15, 1)}, {At: time.Minute, Pods: podsOf("api", 6, 1)}},
 	}}
@@ -262,7 +263,7 @@ func twelveGroups(t *testing.T) trial {
 func nearItsMaximum(t *testing.T) trial {
 	x := twelveGroups(t)
 	x.cloud.Groups[4].MaxSize = 1
-	x.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"d"}}}}
+	x.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"d"}}}
 	return x
 }
 
@@ -321,7 +322,7 @@ func slowlyReady(*testing.T) trial {
 // A decrease takes back all that was asked for, also what was never granted and what has come
 // since. The cloud refuses that, and goes on waiting.
 func TestRuleClampDecreases(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0), Stocks: []fake.StockOut{{Mode: fake.Silent, Left: 4}}}})
+	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0), StockOuts: []v1alpha1.StockOut{{Mode: v1alpha1.StockOutSilent, Left: 4}}}})
 	ctx := t.Context()
 	if err := w.cloud.IncreaseSize(ctx, "a", 10); err != nil {
 		t.Fatal(err)

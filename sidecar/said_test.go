@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
@@ -128,8 +129,8 @@ func TestAMemberThatFailsIsSaid(t *testing.T) {
 	registry, metrics := metered(t)
 	s := setup{
 		seed: 1, sidecar: sidecar.Options{Metrics: metrics, Recorder: events},
-		cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
-			Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 5 * time.Minute}, Mode: fake.NeverRegisters,
+		cloud: fake.Config{Groups: zones(0, 0, 0), StockOuts: []v1alpha1.StockOut{{
+			Groups: []string{"b"}, FaultWindow: during(0, 5*time.Minute), Mode: fake.NeverRegisters,
 		}}},
 		batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}},
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/fake"
@@ -133,13 +134,13 @@ func TestSteeringServed(t *testing.T) {
 	local := func(fault func(*world, caCall) callFault) func(*served, caCall) callFault {
 		return func(x *served, c caCall) callFault { return fault(x.world, c) }
 	}
-	out := func(mode fake.StockOutMode, failAfter time.Duration) []fake.StockOut {
-		return []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: mode, FailAfter: failAfter}}
+	out := func(mode string, failAfter time.Duration) []v1alpha1.StockOut {
+		return []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: mode, FailAfter: lasting(failAfter)}}
 	}
 	tests := map[string]struct {
 		groups []fake.Group
 		nodes  int
-		stocks []fake.StockOut
+		stocks []v1alpha1.StockOut
 		fault  func(*served, caCall) callFault
 		ca     autoscaler.Options
 		waits  time.Duration // for nodes; 0 is the default
@@ -149,9 +150,9 @@ func TestSteeringServed(t *testing.T) {
 		"three empty groups": {groups: zones(0, 0, 0), nodes: 9, want: []int{3, 3, 3}, plans: 3},
 		"uneven sizes":       {groups: zones(1, 3, 6), nodes: 4, want: []int{4, 4, 6}, plans: 2},
 		"slow nodes":         {nodes: 30, want: []int{10, 10, 10}, plans: 3},
-		"one refuses":        {nodes: 30, stocks: out(fake.Refuse, 0), want: []int{15, 0, 15}},
-		"one fails late":     {nodes: 30, stocks: out(fake.Fail, 5*time.Second), want: []int{15, 0, 15}},
-		"one is silent":      {nodes: 30, waits: 4 * time.Minute, stocks: out(fake.Silent, 0), want: []int{15, 0, 15}},
+		"one refuses":        {nodes: 30, stocks: out(v1alpha1.StockOutRefuse, 0), want: []int{15, 0, 15}},
+		"one fails late":     {nodes: 30, stocks: out(v1alpha1.StockOutFail, 5*time.Second), want: []int{15, 0, 15}},
+		"one is silent":      {nodes: 30, waits: 4 * time.Minute, stocks: out(v1alpha1.StockOutSilent, 0), want: []int{15, 0, 15}},
 		"crash after one":    {nodes: 30, fault: local(crashAfter(1)), want: []int{10, 10, 10}},
 		"crash after two":    {nodes: 30, fault: local(crashAfter(2)), want: []int{10, 10, 10}},
 		"restart before any": {nodes: 30, fault: restart(0), want: []int{10, 10, 10}},
@@ -168,7 +169,7 @@ func TestSteeringServed(t *testing.T) {
 			}
 			tt.ca.ProvisionTime = tt.waits
 			x := serve(t, setup{
-				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}}, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []batch{{Pods: podsOf("p", tt.nodes, 1)}},
+				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}}, cloud: fake.Config{Groups: tt.groups, StockOuts: tt.stocks}, batches: []batch{{Pods: podsOf("p", tt.nodes, 1)}},
 			}, tt.fault)
 			state := x.settle(time.Hour)
 			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 || tt.plans > 0 && state.Increases != tt.plans {

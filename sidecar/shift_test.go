@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -70,7 +71,7 @@ func TestPodsBoundToAShiftedZoneAreHeld(t *testing.T) {
 func shiftCase(seed uint64) (c *faultCase, zone string, from, until time.Duration) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	c = newFaultCase(seed, -1)
-	c.cloud.Stocks, c.cloud.Outages, c.told, c.begin = nil, nil, 0, 0
+	c.cloud.StockOuts, c.cloud.Outages, c.told, c.begin = nil, nil, 0, 0
 	for i := range c.cloud.Groups {
 		c.cloud.Groups[i].MaxSize = 200
 	}
@@ -181,7 +182,7 @@ func TestAShiftOfAllZonesLeavesTheLastOne(t *testing.T) {
 func TestDetectionInTheSidecar(t *testing.T) {
 	s := setup{cloud: fake.Config{
 		Groups:  zones(4, 4, 4),
-		Outages: []fake.Outage{{Zones: []string{"a"}, Window: fake.Window{Start: 5 * time.Minute, End: 20 * time.Minute}}},
+		Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: during(5*time.Minute, 20*time.Minute)}},
 	}, seed: 1}
 	s.sidecar.ZonalShift.Detect.UnreadyPercentage = 50
 	w := newWorld(t, s)

@@ -26,6 +26,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
@@ -121,7 +122,7 @@ func newSoak(t *testing.T) *soak {
 // troubled is a cloud with two sets of groups, in which everything goes wrong in the first part of
 // every cycle.
 func troubled(r *rand.Rand) fake.Config {
-	config := fake.Config{Groups: zones(1, 0, 0, 0, 0), Quotas: []fake.Quota{{Name: "cores", Cores: 100}}}
+	config := fake.Config{Groups: zones(1, 0, 0, 0, 0), Quotas: []v1alpha1.ScenarioQuota{{Name: "cores", Cores: new(int64(100))}}}
 	for i := range config.Groups {
 		g := &config.Groups[i]
 		g.MaxSize = 8
@@ -131,26 +132,26 @@ func troubled(r *rand.Rand) fake.Config {
 		}
 	}
 	for at := time.Duration(0); at < day; at += cycle {
-		window := func() fake.Window {
+		window := func() v1alpha1.FaultWindow {
 			begin := at + time.Duration(r.Int64N(int64(trouble*2/3)))
-			return fake.Window{Start: begin, End: min(begin+time.Minute+time.Duration(r.Int64N(int64(10*time.Minute))), at+trouble)}
+			return during(begin, min(begin+time.Minute+time.Duration(r.Int64N(int64(10*time.Minute))), at+trouble))
 		}
-		for _, mode := range []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent} {
-			out := fake.StockOut{Scope: fake.Scope{Groups: []string{config.Groups[r.IntN(5)].ID}}, Window: window(), Mode: mode, Left: r.IntN(3)}
-			if mode == fake.Fail {
-				out.FailAfter = time.Duration(r.IntN(30)) * time.Second
+		for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent} {
+			out := v1alpha1.StockOut{Groups: []string{config.Groups[r.IntN(5)].ID}, FaultWindow: window(), Mode: mode, Left: int32(r.IntN(3))}
+			if mode == v1alpha1.StockOutFail {
+				out.FailAfter = lasting(time.Duration(r.IntN(30)) * time.Second)
 			}
-			config.Stocks = append(config.Stocks, out)
+			config.StockOuts = append(config.StockOuts, out)
 		}
-		config.Outages = append(config.Outages, fake.Outage{
-			Zones: []string{config.Groups[r.IntN(5)].ID}, Window: window(), Mode: []fake.OutageMode{fake.Unready, fake.Vanish}[r.IntN(2)],
+		config.Outages = append(config.Outages, v1alpha1.Outage{
+			Zones: []string{config.Groups[r.IntN(5)].ID}, FaultWindow: window(), Mode: []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}[r.IntN(2)],
 		})
-		for _, method := range []fake.Method{
+		for _, method := range []string{
 			fake.MethodIncreaseSize, fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes, fake.MethodNodes,
 			fake.MethodTargetSize, fake.MethodRefresh, fake.MethodNodeGroups, fake.MethodTemplate, fake.MethodOptions,
 		} {
-			config.Calls = append(config.Calls, fake.CallFault{
-				Methods: []fake.Method{method}, Window: window(), First: 1 + r.IntN(4), Error: "try again", AfterEffect: r.IntN(2) == 0,
+			config.Calls = append(config.Calls, v1alpha1.CallFault{
+				Methods: []string{method}, FaultWindow: window(), First: int32(1 + r.IntN(4)), Error: "try again", AfterEffect: r.IntN(2) == 0,
 			})
 		}
 	}

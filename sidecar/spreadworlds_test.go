@@ -167,7 +167,7 @@ func TestSpreadWithAZoneThatFails(t *testing.T) {
 			c.cloud.Groups[i].BootTime = c.cloud.Groups[0].BootTime
 		}
 		for r := rand.New(rand.NewPCG(seed, 5)); len(c.broken) == 0 || c.vanishes; {
-			c.cloud.Outages, c.cloud.Stocks, c.vanishes, c.broken = nil, nil, false, nil
+			c.cloud.Outages, c.cloud.StockOuts, c.vanishes, c.broken = nil, nil, false, nil
 			c.breakGroup(r)
 		}
 		with, alone := newWorld(t, c.setup).observe(25*time.Minute), c.alone(t).observe(25*time.Minute)

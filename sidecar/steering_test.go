@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -48,15 +49,15 @@ func TestSteering(t *testing.T) {
 		"slow nodes":         {groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 60, 2)}}, want: []int{10, 10, 10}, plans: 3},
 		"one refuses": {
 			groups: zones(0, 0, 0), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
-			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 2 * time.Minute}}}},
+			cloud: fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"b"}, FaultWindow: during(0, 2*time.Minute)}}},
 		},
 		"one fails late": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
-			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, FailAfter: 5 * time.Second}}},
+			cloud: fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, FailAfter: lasting(5 * time.Second)}}},
 		},
 		"one is silent": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
-			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Silent}}},
+			cloud: fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutSilent}}},
 		},
 		"autoscaler restarts after the first grant": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},

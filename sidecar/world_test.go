@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
@@ -274,4 +275,17 @@ func sorted(sizes []int) []int {
 	sizes = slices.Clone(sizes)
 	slices.Sort(sizes)
 	return sizes
+}
+
+// lasting is a time of a fault; nil for none.
+func lasting(d time.Duration) *metav1.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &metav1.Duration{Duration: d}
+}
+
+// during is when a fault lasts; until 0 is forever.
+func during(from, until time.Duration) v1alpha1.FaultWindow {
+	return v1alpha1.FaultWindow{From: metav1.Duration{Duration: from}, Until: lasting(until)}
 }

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -390,6 +391,8 @@ type ScenarioDaemonSet struct {
 
 // ScenarioQuota is a limit shared by the groups named and those in the zones named; with neither it
 // counts every group. At least one limit is given.
+//
+// +kubebuilder:object:generate=true
 type ScenarioQuota struct {
 	Name   string             `json:"name"`
 	Groups []string           `json:"groups,omitempty"`
@@ -409,9 +412,16 @@ type ScenarioFaults struct {
 }
 
 // FaultWindow is a period of time, from From until before Until. Without Until it lasts to the end.
+//
+// +kubebuilder:object:generate=true
 type FaultWindow struct {
 	From  metav1.Duration  `json:"from,omitzero"`
 	Until *metav1.Duration `json:"until,omitempty"`
+}
+
+// Contains reports whether a time is in the period.
+func (w *FaultWindow) Contains(at time.Duration) bool {
+	return at >= w.From.Duration && (w.Until == nil || at < w.Until.Duration)
 }
 
 // Modes of a StockOut.
@@ -426,6 +436,8 @@ const (
 
 // StockOut means that the named groups and those of the named zones, or all if none are named, run
 // out of machines.
+//
+// +kubebuilder:object:generate=true
 type StockOut struct {
 	Groups      []string `json:"groups,omitempty"`
 	Zones       []string `json:"zones,omitempty"`
@@ -447,6 +459,8 @@ const (
 )
 
 // Outage takes whole zones down.
+//
+// +kubebuilder:object:generate=true
 type Outage struct {
 	Zones       []string `json:"zones"`
 	FaultWindow `json:",inline"`
@@ -455,6 +469,8 @@ type Outage struct {
 }
 
 // CallFault makes calls of the cloud slow, makes them fail, or both.
+//
+// +kubebuilder:object:generate=true
 type CallFault struct {
 	// Methods are the affected calls, such as IncreaseSize; by default all.
 	Methods []string `json:"methods,omitempty"`

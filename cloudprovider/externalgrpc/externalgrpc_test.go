@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
@@ -48,7 +49,7 @@ func fleet() fake.Config {
 			{ID: "over-full", MaxSize: 1, Size: 3, Template: template("b")},
 			{ID: "starved", MaxSize: 5, Template: template("c")},
 		},
-		Stocks:    []fake.StockOut{{Scope: fake.Scope{Groups: []string{"starved"}}, Mode: fake.Silent}},
+		StockOuts: []v1alpha1.StockOut{{Groups: []string{"starved"}, Mode: v1alpha1.StockOutSilent}},
 		PodPrices: fake.PodPrices{Core: cloudprovider.PriceUnit},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
@@ -41,8 +42,8 @@ func conformanceCloud(t *testing.T) *fake.Cloud {
 			}}}
 	}
 	cloud, err := fake.New(fake.Config{
-		Groups: []fake.Group{group("a", 1), group("b", 2), group("starved", 0)},
-		Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"starved"}}, Mode: fake.Silent}},
+		Groups:    []fake.Group{group("a", 1), group("b", 2), group("starved", 0)},
+		StockOuts: []v1alpha1.StockOut{{Groups: []string{"starved"}, Mode: v1alpha1.StockOutSilent}},
 	}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestConformanceReadOnlyChangesNothing(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	for _, call := range cloud.Calls() {
-		if slices.Contains([]fake.Method{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, call.Method) {
+		if slices.Contains([]string{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, call.Method) {
 			t.Errorf("%+v", call)
 		}
 	}

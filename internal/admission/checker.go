@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -31,6 +32,35 @@ func (c *Checker) AtLeastOne(at *field.Path, n *int32) {
 	if n != nil && *n < 1 {
 		c.Add(field.Invalid(at, *n, "must be 1 or more"))
 	}
+}
+
+// Duration checks a time that may be missing.
+func (c *Checker) Duration(at *field.Path, d *metav1.Duration) {
+	if d != nil && d.Duration < 0 {
+		c.Add(field.Invalid(at, d.Duration.String(), "must not be negative"))
+	}
+}
+
+// Period checks a time from which on something is so, and until when if that is not forever.
+func (c *Checker) Period(at *field.Path, from metav1.Duration, until *metav1.Duration) {
+	c.Duration(at.Child("from"), &from)
+	if until != nil && until.Duration <= from.Duration {
+		c.Add(field.Invalid(at.Child("until"), until.Duration.String(), "must be after from"))
+	}
+}
+
+// Named records a name by its key, and reports an error if it is missing or taken.
+func (c *Checker) Named(at *field.Path, name, key string, seen sets.Set[string]) (ok bool) {
+	switch {
+	case name == "":
+		c.Add(field.Required(at, "needs a name"))
+	case seen.Has(key):
+		c.Add(field.Duplicate(at, name))
+	default:
+		ok = true
+	}
+	seen.Insert(key)
+	return ok
 }
 
 // Bounds checks that a minReplicas is not greater than the maxReplicas beside it.

@@ -103,23 +103,15 @@ func Taints(at *field.Path, taints []v1.Taint) field.ErrorList {
 
 // Node checks a node of a cluster.
 func Node(at *field.Path, n *v1.Node) field.ErrorList {
-	return slices.Concat(objectName(child(at, "metadata", "name"), n.Name), Template(at, n))
+	return slices.Concat(objectName(at.Child("metadata", "name"), n.Name), Template(at, n))
 }
 
 // Template checks a node that represents the nodes of a group and may have no name.
 func Template(at *field.Path, n *v1.Node) field.ErrorList {
 	return slices.Concat(
-		Labels(child(at, "metadata", "labels"), n.Labels),
-		Taints(child(at, "spec", "taints"), n.Spec.Taints),
-		Amounts(child(at, "status", "capacity"), n.Status.Capacity, OfNode),
-		Amounts(child(at, "status", "allocatable"), n.Status.Allocatable, OfNode),
+		Labels(at.Child("metadata", "labels"), n.Labels),
+		Taints(at.Child("spec", "taints"), n.Spec.Taints),
+		Amounts(at.Child("status", "capacity"), n.Status.Capacity, OfNode),
+		Amounts(at.Child("status", "allocatable"), n.Status.Allocatable, OfNode),
 	)
-}
-
-// child extends a path that may be empty.
-func child(at *field.Path, name string, more ...string) *field.Path {
-	if at == nil {
-		return field.NewPath(name, more...)
-	}
-	return at.Child(name, more...)
 }

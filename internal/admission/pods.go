@@ -12,7 +12,7 @@ import (
 
 // Pod checks a pod of a cluster: its name and its specification.
 func Pod(at *field.Path, p *v1.Pod) field.ErrorList {
-	return append(objectName(child(at, "metadata", "name"), p.Name), PodSpec(child(at, "spec"), &p.Spec)...)
+	return append(objectName(at.Child("metadata", "name"), p.Name), PodSpec(at.Child("spec"), &p.Spec)...)
 }
 
 // PodSpec checks that a specification has containers, and what Scheduling checks.

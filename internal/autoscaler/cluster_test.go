@@ -46,7 +46,7 @@ type caCall struct {
 }
 
 // callFault is a fault of a call. The zero value has no effect. A cloud that waits on a
-// clocktesting.FakeClock (a fake.CallFault with a Delay) would wait forever: use a real clock inside a
+// clocktesting.FakeClock (a fault of calls with a Delay) would wait forever: use a real clock inside a
 // synctest bubble.
 type callFault struct {
 	Delay  time.Duration // passes before the call arrives

@@ -11,7 +11,6 @@ import (
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -92,17 +91,17 @@ type Options struct {
 
 // Call is one call of Cluster Autoscaler.
 type Call struct {
-	Method fake.Method // of the provider, or one of those below
-	Group  string      // empty for methods that name none
-	Delta  int         // of IncreaseSize and DecreaseTargetSize
-	Nodes  []string    // names of the nodes of DeleteNodes and NodeGroupForNode
+	Method string   // of the provider, or one of those below
+	Group  string   // empty for methods that name none
+	Delta  int      // of IncreaseSize and DecreaseTargetSize
+	Nodes  []string // names of the nodes of DeleteNodes and NodeGroupForNode
 }
 
 // Methods that package fake does not have.
 const (
-	MethodBestOptions fake.Method = "BestOptions"
-	MethodGPULabel    fake.Method = "GPULabel"
-	MethodGPUTypes    fake.Method = "GPUTypes"
+	MethodBestOptions = "BestOptions"
+	MethodGPULabel    = "GPULabel"
+	MethodGPUTypes    = "GPUTypes"
 )
 
 func (o Options) withDefaults() Options {

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
 
 // draining is a cluster in which a-0001 is to go and its pods are held back.
-func draining(t *testing.T, down removal.Options, outages ...fake.Outage) *shrinking {
+func draining(t *testing.T, down removal.Options, outages ...v1alpha1.Outage) *shrinking {
 	config := shrinkables(shrinkable("a", 2, 0))
 	config.Outages = outages
 	s := newShrinking(t, config, down, nil)
@@ -62,7 +62,7 @@ func TestDrainsAreGivenUp(t *testing.T) {
 
 // TestNodesThatVanishAreNotDrained, nor deleted.
 func TestNodesThatVanishAreNotDrained(t *testing.T) {
-	s := draining(t, removal.Options{}, fake.Outage{Zones: []string{"zone-a"}, Mode: fake.Vanish, Window: fake.Window{Start: 10*time.Minute + time.Second}})
+	s := draining(t, removal.Options{}, v1alpha1.Outage{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(10*time.Minute+time.Second, 0)})
 	if down := s.after(10 * time.Second); len(down.Drains)+len(down.Attempts) > 0 {
 		t.Errorf("%v, %v", down.Drains, down.Attempts)
 	}

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
@@ -73,8 +76,8 @@ func TestSteeringAndALostAnswer(t *testing.T) {
 }
 
 func TestSteeringAndAMemberThatRefuses(t *testing.T) {
-	cloud := fake.Config{Groups: three([3]int{}, time.Minute), Stocks: []fake.StockOut{{
-		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 2 * time.Minute},
+	cloud := fake.Config{Groups: three([3]int{}, time.Minute), StockOuts: []v1alpha1.StockOut{{
+		Groups: []string{"b"}, FaultWindow: during(0, 2*time.Minute),
 	}}}
 	x := newTrial(t, steering, cloud, sixtyPods())
 	wantSizes(t, x, x.settle(t, 30*time.Minute), 15, 0, 15)
@@ -85,8 +88,8 @@ func TestSteeringAndAMemberThatRefuses(t *testing.T) {
 func TestSteeringAndAMemberThatFailsWithNodesInFlight(t *testing.T) {
 	for name, want := range map[string][]int{"shown": {11, 5, 10}, "hidden": {8, 5, 8}} {
 		t.Run(name, func(t *testing.T) {
-			cloud := fake.Config{Groups: three([3]int{}, 5*time.Minute), Stocks: []fake.StockOut{{
-				Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
+			cloud := fake.Config{Groups: three([3]int{}, 5*time.Minute), StockOuts: []v1alpha1.StockOut{{
+				Groups: []string{"b"}, FaultWindow: during(time.Minute, 10*time.Minute),
 			}}}
 			x := newTrial(t, steering, cloud, clusterConfig{batches: []batch{
 				{At: 3 * time.Second, Pods: podsOf("web", 15, "3")}, {At: time.Minute, Pods: podsOf("api", 6, "3")},
@@ -126,8 +129,8 @@ func TestATimeoutTakesBackTheWholeRequest(t *testing.T) {
 	}{"1.36": {false, -26}, "1.35": {true, 0}} {
 		t.Run(name, func(t *testing.T) {
 			groups := []fake.Group{groupOf("a", 0, 30, time.Hour), groupOf("b", 0, 8, time.Minute), groupOf("c", 0, 8, time.Minute)}
-			late := fake.StockOut{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Window: fake.Window{End: 20 * time.Second}}
-			x := newTrial(t, steering, fake.Config{Groups: groups, Stocks: []fake.StockOut{late}}, clusterConfig{
+			late := v1alpha1.StockOut{Groups: []string{"a"}, Mode: v1alpha1.StockOutSilent, FaultWindow: during(0, 20*time.Second)}
+			x := newTrial(t, steering, fake.Config{Groups: groups, StockOuts: []v1alpha1.StockOut{late}}, clusterConfig{
 				batches: []batch{{At: 3 * time.Second, Pods: podsOf("web", 26, "3")}},
 				ca:      autoscaler.Options{Before136: test.before},
 			})
@@ -154,8 +157,8 @@ func TestATimeoutTakesBackTheWholeRequest(t *testing.T) {
 // Instances that fail while being created back the group off at once, and are deleted as fake
 // nodes.
 func TestInstancesThatFail(t *testing.T) {
-	cloud := fake.Config{Groups: three([3]int{}, time.Minute), Stocks: []fake.StockOut{{
-		Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, Left: 4, FailAfter: 20 * time.Second,
+	cloud := fake.Config{Groups: three([3]int{}, time.Minute), StockOuts: []v1alpha1.StockOut{{
+		Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, Left: 4, FailAfter: after(20 * time.Second),
 	}}}
 	x := newTrial(t, steering, cloud, sixtyPods())
 	got := x.settle(t, 30*time.Minute)
@@ -224,4 +227,17 @@ func TestExpandersThatDoNotChoose(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("outcomes %v, want 30 nodes in each of the three groups", seen)
 	}
+}
+
+// after is a time of a fault; nil for none.
+func after(d time.Duration) *metav1.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &metav1.Duration{Duration: d}
+}
+
+// during is when a fault lasts; until 0 is forever.
+func during(from, until time.Duration) v1alpha1.FaultWindow {
+	return v1alpha1.FaultWindow{From: metav1.Duration{Duration: from}, Until: after(until)}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
@@ -12,10 +13,10 @@ import (
 // gets nodes at the first question, and more pods come half a minute later.
 func TestWhichGroupsAreLeftOut(t *testing.T) {
 	const boot, later = time.Minute, 30 * time.Second
-	down := []fake.Outage{{Zones: []string{"zone-a"}, Mode: fake.Unready, Window: fake.Window{Start: 10 * time.Second}}}
+	down := []v1alpha1.Outage{{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(10*time.Second, 0)}}
 	tests := map[string]struct {
 		sizes   [3]int
-		outages []fake.Outage
+		outages []v1alpha1.Outage
 		pods    int // one per node, shared by three groups
 		listed  time.Duration
 		restart bool
@@ -29,7 +30,7 @@ func TestWhichGroupsAreLeftOut(t *testing.T) {
 		"four of many": {sizes: [3]int{12, 12, 12}, pods: 12, restart: true},
 		"three nodes that are not ready any more":                                  {sizes: [3]int{3, 6, 6}, outages: down},
 		"four nodes that are not ready any more":                                   {sizes: [3]int{4, 6, 6}, outages: down, out: true},
-		"four nodes that are not ready any more, with a request for as many nodes": {sizes: [3]int{4, 4, 4}, outages: []fake.Outage{{Zones: []string{"zone-a"}, Mode: fake.Unready, Window: fake.Window{Start: 25 * time.Second}}}, pods: 12},
+		"four nodes that are not ready any more, with a request for as many nodes": {sizes: [3]int{4, 4, 4}, outages: []v1alpha1.Outage{{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(25*time.Second, 0)}}, pods: 12},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
@@ -19,7 +20,7 @@ import (
 
 // trace writes the calls of each loop on a line of its own.
 func trace(calls []caCall) string {
-	short := map[fake.Method]string{fake.MethodTargetSize: "size", fake.MethodOptions: "options", fake.MethodTemplate: "template", fake.MethodNodeGroupForNode: "for"}
+	short := map[string]string{fake.MethodTargetSize: "size", fake.MethodOptions: "options", fake.MethodTemplate: "template", fake.MethodNodeGroupForNode: "for"}
 	var out strings.Builder
 	for _, c := range calls {
 		name, ok := short[c.Method]
@@ -193,7 +194,7 @@ func TestScaleDown(t *testing.T) {
 // The cluster is unhealthy while more than three nodes and 45 % of all are unready: nothing is
 // ordered.
 func TestUnhealthyClusters(t *testing.T) {
-	cloud := fake.Config{Groups: three([3]int{4, 4, 0}, time.Minute), Outages: []fake.Outage{{Zones: []string{"zone-a"}, Window: fake.Window{Start: 20 * time.Minute, End: 30 * time.Minute}}}}
+	cloud := fake.Config{Groups: three([3]int{4, 4, 0}, time.Minute), Outages: []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: during(20*time.Minute, 30*time.Minute)}}}
 	x := newTrial(t, all, cloud, clusterConfig{batches: []batch{{At: 21 * time.Minute, Pods: podsOf("web", 12, "3")}}})
 	x.Run(29 * time.Minute)
 	wantSizes(t, x, x.State(), 4, 4, 0)
@@ -204,7 +205,7 @@ func TestUnhealthyClusters(t *testing.T) {
 
 // A backoff takes five minutes, and twice as long after each failure up to half an hour.
 func TestBackoffs(t *testing.T) {
-	cloud := fake.Config{Groups: []fake.Group{groupOf("a", 0, 9, time.Minute)}, Stocks: []fake.StockOut{{}}}
+	cloud := fake.Config{Groups: []fake.Group{groupOf("a", 0, 9, time.Minute)}, StockOuts: []v1alpha1.StockOut{{}}}
 	x := newTrial(t, all, cloud, clusterConfig{batches: []batch{{Pods: podsOf("web", 2, "3")}}})
 	x.Run(100 * time.Minute)
 	var pauses []time.Duration

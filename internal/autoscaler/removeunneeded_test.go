@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
@@ -253,7 +254,7 @@ func TestParallelism(t *testing.T) {
 
 func TestUnreadyNodesHaveTheirOwnTime(t *testing.T) {
 	config := shrinkables(shrinkable("a", 2, 0), shrinkable("b", 4, 0))
-	config.Outages = []fake.Outage{{Zones: []string{"zone-a"}, Window: fake.Window{Start: time.Second}}}
+	config.Outages = []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: during(time.Second, 0)}}
 	s := newShrinking(t, config, removal.Options{}, &autoscaler.Linked{})
 	s.fill("3", "b-0001", "b-0002", "b-0003", "b-0004")
 	s.after(0)
@@ -265,7 +266,7 @@ func TestUnreadyNodesHaveTheirOwnTime(t *testing.T) {
 // TestFailedDeletions: a group that failed does not stop the others, and nothing more goes for a while.
 func TestFailedDeletions(t *testing.T) {
 	config := shrinkables(shrinkable("a", 2, 0), shrinkable("b", 2, 0))
-	config.Calls = []fake.CallFault{{Methods: []fake.Method{fake.MethodDeleteNodes}, Groups: []string{"a"}, First: 1, Error: "boom"}}
+	config.Calls = []v1alpha1.CallFault{{Methods: []string{fake.MethodDeleteNodes}, Groups: []string{"a"}, First: 1, Error: "boom"}}
 	s := newShrinking(t, config, removal.Options{}, nil)
 	s.after(0)
 	down := s.after(10 * time.Minute)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -16,7 +17,7 @@ func TestDeadlinesInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend, err := fake.New(fake.Config{
 			Groups: three([3]int{}, time.Minute),
-			Calls:  []fake.CallFault{{Methods: []fake.Method{fake.MethodIncreaseSize}, First: 1, Delay: 6 * time.Second, AfterEffect: true}},
+			Calls:  []v1alpha1.CallFault{{Methods: []string{fake.MethodIncreaseSize}, First: 1, Delay: after(6 * time.Second), AfterEffect: true}},
 		}, clock.RealClock{})
 		if err != nil {
 			t.Fatal(err)

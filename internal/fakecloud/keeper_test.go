@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/fakecloud"
 )
@@ -162,7 +163,7 @@ func TestNodesLiveAsTheCloudSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fake.Config{
 			Groups:  []fake.Group{slowGroup("a", 10*time.Second, 0), slowGroup("b", 10*time.Second, 20*time.Second)},
-			Outages: []fake.Outage{{Zones: []string{"a"}, Window: fake.Window{Start: time.Minute, End: 2 * time.Minute}}},
+			Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Minute}, Until: &metav1.Duration{Duration: 2 * time.Minute}}}},
 		})
 		defer w.run(fakecloud.KeeperOptions{})()
 		pass(time.Second)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance/conformancetest"
@@ -58,7 +59,7 @@ func TestChangesAreTold(t *testing.T) {
 	a.Size = 1
 	cloud, err := fake.New(fake.Config{
 		Groups: []fake.Group{a},
-		Calls:  []fake.CallFault{{Methods: []fake.Method{fake.MethodIncreaseSize}, Error: "lost", AfterEffect: true, First: 1}},
+		Calls:  []v1alpha1.CallFault{{Methods: []string{fake.MethodIncreaseSize}, Error: "lost", AfterEffect: true, First: 1}},
 	}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func TestOnlyChangesAreLoggedAsChanges(t *testing.T) {
 	a.Size = 1
 	cloud, err := fake.New(fake.Config{
 		Groups: []fake.Group{a},
-		Calls:  []fake.CallFault{{Methods: []fake.Method{fake.MethodIncreaseSize}, Error: "lost", AfterEffect: true, First: 1}},
+		Calls:  []v1alpha1.CallFault{{Methods: []string{fake.MethodIncreaseSize}, Error: "lost", AfterEffect: true, First: 1}},
 	}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)

@@ -56,48 +56,6 @@ func micros(price *resource.Quantity) cloudprovider.Price {
 	return cloudprovider.Price(amount.ScaledValue(resource.Micro))
 }
 
-// cloudQuotas are the quotas as the cloud enforces them.
-func cloudQuotas(quotas []v1alpha1.ScenarioQuota) []fake.Quota {
-	var all []fake.Quota
-	for _, q := range quotas {
-		memory := ptr.Deref(q.Memory, resource.Quantity{})
-		all = append(all, fake.Quota{
-			Name: q.Name, Scope: fake.Scope{Groups: q.Groups, Zones: q.Zones},
-			Nodes: ptr.Deref(q.Nodes, 0), Cores: ptr.Deref(q.Cores, 0), MemoryBytes: memory.Value(),
-		})
-	}
-	return all
-}
-
-// addFaults puts the faults, already checked, into the cloud.
-func addFaults(c *fake.Config, f *v1alpha1.ScenarioFaults) {
-	window := func(w *v1alpha1.FaultWindow) fake.Window {
-		return fake.Window{Start: w.From.Duration, End: durationOr(w.Until, 0)}
-	}
-	for i := range f.StockOuts {
-		s := &f.StockOuts[i]
-		c.Stocks = append(c.Stocks, fake.StockOut{
-			Scope: fake.Scope{Groups: s.Groups, Zones: s.Zones}, Window: window(&s.FaultWindow),
-			Mode: fake.StockOutMode(s.Mode), Left: int(s.Left), FailAfter: durationOr(s.FailAfter, 0),
-		})
-	}
-	for i := range f.Outages {
-		o := &f.Outages[i]
-		c.Outages = append(c.Outages, fake.Outage{Zones: o.Zones, Window: window(&o.FaultWindow), Mode: fake.OutageMode(o.Mode)})
-	}
-	for i := range f.Calls {
-		call := &f.Calls[i]
-		out := fake.CallFault{
-			Groups: call.Groups, Window: window(&call.FaultWindow), First: int(call.First),
-			Delay: durationOr(call.Delay, 0), Error: call.Error, AfterEffect: call.AfterEffect,
-		}
-		for _, method := range call.Methods {
-			out.Methods = append(out.Methods, fake.Method(method))
-		}
-		c.Calls = append(c.Calls, out)
-	}
-}
-
 // zonalShifts are the shifts of a scenario, already checked, as users mark them.
 func zonalShifts(faults []v1alpha1.ScenarioZonalShift) []zonalshift.Mark {
 	var marks []zonalshift.Mark

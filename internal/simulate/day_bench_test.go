@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
 
@@ -30,11 +30,11 @@ func wholeDay(groups, pods, kinds int) *Setup {
 			w.Steps = append(w.Steps, Step{At: at, Replicas: replicas})
 		}
 	}
-	hours := func(from, until int) fake.Window {
-		return fake.Window{Start: time.Duration(from) * time.Hour, End: time.Duration(until) * time.Hour}
+	hours := func(from, until int) v1alpha1.FaultWindow {
+		return during(time.Duration(from)*time.Hour, time.Duration(until)*time.Hour)
 	}
-	s.Cloud.Outages = []fake.Outage{{Zones: []string{"zone-a"}, Window: hours(5, 6), Mode: fake.Unready}, {Zones: []string{"zone-b"}, Window: hours(15, 16), Mode: fake.Vanish}}
-	s.Cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Zones: []string{"zone-c"}}, Window: hours(8, 10), Mode: fake.Refuse}}
+	s.Cloud.Outages = []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: hours(5, 6), Mode: v1alpha1.OutageUnready}, {Zones: []string{"zone-b"}, FaultWindow: hours(15, 16), Mode: v1alpha1.OutageVanish}}
+	s.Cloud.StockOuts = []v1alpha1.StockOut{{Zones: []string{"zone-c"}, FaultWindow: hours(8, 10), Mode: v1alpha1.StockOutRefuse}}
 	return s
 }
 

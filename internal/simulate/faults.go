@@ -28,37 +28,23 @@ func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
 	for i := range c.Groups {
 		f.zonesOf[c.Groups[i].ID] = c.Groups[i].ZoneNames()
 	}
-	for _, s := range c.Stocks {
+	for _, s := range c.StockOuts {
 		f.all = append(f.all, v1alpha1.FaultReport{
-			Kind: v1alpha1.FaultStockOut, Mode: cmp.Or(string(s.Mode), v1alpha1.StockOutRefuse),
-			Groups: s.Groups, Zones: s.Zones, FaultWindow: faultWindow(s.Window),
+			Kind: v1alpha1.FaultStockOut, Mode: cmp.Or(s.Mode, v1alpha1.StockOutRefuse), Groups: s.Groups, Zones: s.Zones, FaultWindow: s.FaultWindow,
 		})
 	}
 	for _, o := range c.Outages {
 		f.all = append(f.all, v1alpha1.FaultReport{
-			Kind: v1alpha1.FaultOutage, Mode: cmp.Or(string(o.Mode), v1alpha1.OutageUnready), Zones: o.Zones, FaultWindow: faultWindow(o.Window),
+			Kind: v1alpha1.FaultOutage, Mode: cmp.Or(o.Mode, v1alpha1.OutageUnready), Zones: o.Zones, FaultWindow: o.FaultWindow,
 		})
 	}
 	for _, call := range c.Calls {
-		row := v1alpha1.FaultReport{Kind: v1alpha1.FaultCall, Groups: call.Groups, Error: call.Error, FaultWindow: faultWindow(call.Window)}
-		for _, method := range call.Methods {
-			row.Methods = append(row.Methods, string(method))
-		}
-		if call.Delay > 0 {
-			row.Delay = &metav1.Duration{Duration: call.Delay}
-		}
-		f.all = append(f.all, row)
+		f.all = append(f.all, v1alpha1.FaultReport{
+			Kind: v1alpha1.FaultCall, Methods: call.Methods, Groups: call.Groups, Delay: call.Delay, Error: call.Error, FaultWindow: call.FaultWindow,
+		})
 	}
 	f.all = append(f.all, reportedShifts(shifts)...)
 	return f
-}
-
-func faultWindow(w fake.Window) v1alpha1.FaultWindow {
-	out := v1alpha1.FaultWindow{From: metav1.Duration{Duration: w.Start}}
-	if w.End > 0 {
-		out.Until = &metav1.Duration{Duration: w.End}
-	}
-	return out
 }
 
 // ofCloud reports whether the cloud has fewer machines.
@@ -94,7 +80,7 @@ func (f *faults) positions(at time.Duration, wanted func(*v1alpha1.FaultReport) 
 	var found []int
 	for i := range f.all {
 		r := &f.all[i]
-		if at >= r.From.Duration && (r.Until == nil || at < r.Until.Duration) && wanted(r) {
+		if r.Contains(at) && wanted(r) {
 			found = append(found, i)
 		}
 	}

@@ -116,10 +116,11 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Budgets = all[*policyv1.PodDisruptionBudget](l.kept)
 	l.readQuotas()
 	l.prioritize()
+	cloud := &l.setup.Cloud
+	cloud.Quotas, cloud.StockOuts, cloud.Outages, cloud.Calls = s.Quotas, s.Faults.StockOuts, s.Faults.Outages, s.Faults.Calls
+	l.add(cloud.ValidateFaults(specPath, stockOutModes, callMethods)...)
 	l.add(validateReferences(s, l.known())...)
 	l.checkPolicies()
-	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
-	addFaults(&l.setup.Cloud, &s.Faults)
 	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
 	l.checkNodes()
 	l.add(l.setup.startAt(s.Now, specPath.Child("now"))...)

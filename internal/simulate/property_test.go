@@ -135,25 +135,25 @@ func drawQuota(t *rapid.T, s *Setup) {
 	nodes := rapid.Int64Range(1, 12).Draw(t, "quota nodes")
 	zones := []string{s.Cloud.Groups[0].Template.Node.Labels[v1.LabelTopologyZone]}
 	q := v1alpha1.ScenarioQuota{Name: "q", Zones: zones, Nodes: &nodes}
-	s.Cloud.Quotas = cloudQuotas([]v1alpha1.ScenarioQuota{q})
+	s.Cloud.Quotas = []v1alpha1.ScenarioQuota{q}
 	s.Options.Quotas = documentQuotas([]v1alpha1.ScenarioQuota{q})
 }
 
 func drawFaults(t *rapid.T, s *Setup) {
 	group := s.Cloud.Groups[0]
-	window := fake.Window{Start: time.Duration(rapid.IntRange(0, 5).Draw(t, "from")) * time.Minute, End: 10 * time.Minute}
+	window := during(time.Duration(rapid.IntRange(0, 5).Draw(t, "from"))*time.Minute, 10*time.Minute)
 	switch rapid.IntRange(0, 5).Draw(t, "fault") {
 	case 0:
-		mode := rapid.SampledFrom([]fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent}).Draw(t, "stock-out")
-		s.Cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{group.ID}}, Window: window, Mode: mode, Left: 2}}
+		mode := rapid.SampledFrom([]string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent}).Draw(t, "stock-out")
+		s.Cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{group.ID}, FaultWindow: window, Mode: mode, Left: 2}}
 	case 1:
 		zone := group.Template.Node.Labels[v1.LabelTopologyZone]
-		mode := rapid.SampledFrom([]fake.OutageMode{fake.Unready, fake.Vanish}).Draw(t, "outage")
-		s.Cloud.Outages = []fake.Outage{{Zones: []string{zone}, Window: window, Mode: mode}}
+		mode := rapid.SampledFrom([]string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}).Draw(t, "outage")
+		s.Cloud.Outages = []v1alpha1.Outage{{Zones: []string{zone}, FaultWindow: window, Mode: mode}}
 	case 2:
-		s.Cloud.Calls = []fake.CallFault{{
-			Methods: []fake.Method{fake.MethodIncreaseSize}, Groups: []string{group.ID}, First: 2,
-			Delay: 3 * time.Second, Error: "boom", AfterEffect: rapid.Bool().Draw(t, "after effect"),
+		s.Cloud.Calls = []v1alpha1.CallFault{{
+			Methods: []string{fake.MethodIncreaseSize}, Groups: []string{group.ID}, First: 2,
+			Delay: after(3 * time.Second), Error: "boom", AfterEffect: rapid.Bool().Draw(t, "after effect"),
 		}}
 	}
 }
@@ -207,8 +207,8 @@ func TestSizesStayWithinBoundsAndQuotas(t *testing.T) {
 					counted, start = counted+size, start+g.Size
 				}
 			}
-			if len(setup.Cloud.Quotas) > 0 && counted > max(start, int(setup.Cloud.Quotas[0].Nodes)) {
-				t.Fatalf("+%s: %d nodes under a quota of %d", s.elapsed(), counted, setup.Cloud.Quotas[0].Nodes)
+			if len(setup.Cloud.Quotas) > 0 && counted > max(start, int(*setup.Cloud.Quotas[0].Nodes)) {
+				t.Fatalf("+%s: %d nodes under a quota of %d", s.elapsed(), counted, *setup.Cloud.Quotas[0].Nodes)
 			}
 		})
 	})
@@ -441,4 +441,17 @@ func TestPodsAreConserved(t *testing.T) {
 			}
 		})
 	})
+}
+
+// after is a time of a fault; nil for none.
+func after(d time.Duration) *metav1.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &metav1.Duration{Duration: d}
+}
+
+// during is when a fault lasts; until 0 is forever.
+func during(from, until time.Duration) v1alpha1.FaultWindow {
+	return v1alpha1.FaultWindow{From: metav1.Duration{Duration: from}, Until: after(until)}
 }

@@ -139,7 +139,7 @@ func TestSpreadsArePlayedTheSame(t *testing.T) {
 func TestPodsLeaveInTheirOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setup := spreadWorld(t)
-		setup.Cloud.Outages, setup.Cloud.Stocks, setup.Cloud.Calls, setup.ScaleDown = nil, nil, nil, nil
+		setup.Cloud.Outages, setup.Cloud.StockOuts, setup.Cloud.Calls, setup.ScaleDown = nil, nil, nil, nil
 		for i := range setup.Workloads {
 			w := &setup.Workloads[i]
 			w.Rollouts = nil

@@ -14,7 +14,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -74,29 +73,9 @@ type checker struct {
 	groups   sets.Set[string]
 }
 
-func (c *checker) duration(at *field.Path, d *metav1.Duration) {
-	if d != nil && d.Duration < 0 {
-		c.Add(field.Invalid(at, d.Duration.String(), "must not be negative"))
-	}
-}
-
-// named records a name by its key, and reports an error if it is missing or taken.
-func (c *checker) named(at *field.Path, name, key string, seen sets.Set[string]) (ok bool) {
-	switch {
-	case name == "":
-		c.Add(field.Required(at, "needs a name"))
-	case seen.Has(key):
-		c.Add(field.Duplicate(at, name))
-	default:
-		ok = true
-	}
-	seen.Insert(key)
-	return ok
-}
-
-// unique is named for the name of an object, which is a DNS name.
+// unique is Named for the name of an object, which is a DNS name.
 func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
-	if c.named(at, name, key, seen) {
+	if c.Named(at, name, key, seen) {
 		for _, problem := range validation.IsDNS1123Subdomain(name) {
 			c.Add(field.Invalid(at, name, problem))
 		}
@@ -109,11 +88,11 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	}
 	c.NotNegative(at.Child("maxNodesPerScaleup"), &o.MaxNodesPerScaleup)
 	c.NotNegative(at.Child("maxNodesTotal"), &o.MaxNodesTotal)
-	c.duration(at.Child("initialNodeGroupBackoffDuration"), o.InitialNodeGroupBackoffDuration)
-	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
-	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
-	c.duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
-	c.duration(at.Child("maxNodegroupBinpackingDuration"), o.MaxNodegroupBinpackingDuration)
+	c.Duration(at.Child("initialNodeGroupBackoffDuration"), o.InitialNodeGroupBackoffDuration)
+	c.Duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
+	c.Duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
+	c.Duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
+	c.Duration(at.Child("maxNodegroupBinpackingDuration"), o.MaxNodegroupBinpackingDuration)
 	c.schedulers(o, at)
 	c.scaleDown(&o.ScaleDownOptions, at)
 	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
@@ -146,12 +125,12 @@ func (c *checker) schedulers(o *v1alpha1.ScenarioOptions, at *field.Path) {
 }
 
 func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
-	c.duration(at.Child("scaleDownUnneededTime"), o.ScaleDownUnneededTime)
-	c.duration(at.Child("scaleDownUnreadyTime"), o.ScaleDownUnreadyTime)
-	c.duration(at.Child("scaleDownDelayAfterAdd"), o.ScaleDownDelayAfterAdd)
-	c.duration(at.Child("maxBalanceDeferral"), o.MaxBalanceDeferral)
-	c.duration(at.Child("blockingSystemPodDistruptionTimeout"), o.BlockingSystemPodDistruptionTimeout)
-	c.duration(at.Child("maxPodEvictionTime"), o.MaxPodEvictionTime)
+	c.Duration(at.Child("scaleDownUnneededTime"), o.ScaleDownUnneededTime)
+	c.Duration(at.Child("scaleDownUnreadyTime"), o.ScaleDownUnreadyTime)
+	c.Duration(at.Child("scaleDownDelayAfterAdd"), o.ScaleDownDelayAfterAdd)
+	c.Duration(at.Child("maxBalanceDeferral"), o.MaxBalanceDeferral)
+	c.Duration(at.Child("blockingSystemPodDistruptionTimeout"), o.BlockingSystemPodDistruptionTimeout)
+	c.Duration(at.Child("maxPodEvictionTime"), o.MaxPodEvictionTime)
 	c.NotNegative(at.Child("minReplicaCount"), &o.MinReplicaCount)
 	c.threshold(at.Child("scaleDownUtilizationThreshold"), o.ScaleDownUtilizationThreshold)
 	c.threshold(at.Child("scaleDownGpuUtilizationThreshold"), o.ScaleDownGPUUtilizationThreshold)
@@ -204,7 +183,7 @@ func between(low, high string, least int64, must string) (Total, error) {
 }
 
 func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
-	c.named(at.Child("name"), m.Name, m.Name, sets.KeySet(c.machines))
+	c.Named(at.Child("name"), m.Name, m.Name, sets.KeySet(c.machines))
 	c.machines[m.Name] = m
 	c.needed(m.Resources, at.Child("resources"), v1.ResourceCPU, v1.ResourceMemory)
 	c.amounts(at.Child("resources"), m.Resources, admission.OfNode)
@@ -261,7 +240,7 @@ func (c *checker) price(at *field.Path, price *resource.Quantity) {
 }
 
 func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
-	c.named(at.Child("name"), g.Name, g.Name, c.groups)
+	c.Named(at.Child("name"), g.Name, g.Name, c.groups)
 	c.groupName(at.Child("name"), g.Name)
 	c.zone(g, at)
 	c.NotNegative(at.Child("min"), &g.Min)
@@ -382,11 +361,11 @@ func (c *checker) upTo(at *field.Path, n, most int32) {
 }
 
 func (c *checker) nodeTimes(t *v1alpha1.NodeTimes, at *field.Path) {
-	c.duration(at.Child("bootTime"), t.BootTime)
-	c.duration(at.Child("registrationDelay"), t.RegistrationDelay)
-	c.duration(at.Child("readyDelay"), t.ReadyDelay)
-	c.duration(at.Child("listDelay"), t.ListDelay)
-	c.duration(at.Child("terminationTime"), t.TerminationTime)
+	c.Duration(at.Child("bootTime"), t.BootTime)
+	c.Duration(at.Child("registrationDelay"), t.RegistrationDelay)
+	c.Duration(at.Child("readyDelay"), t.ReadyDelay)
+	c.Duration(at.Child("listDelay"), t.ListDelay)
+	c.Duration(at.Child("terminationTime"), t.TerminationTime)
 }
 
 func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
@@ -419,7 +398,7 @@ func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
 func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 	admission.Option(&c.Checker, at.Child("kind"), w.Kind, v1alpha1.WorkloadDeployment, v1alpha1.WorkloadReplicaSet, v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadJob)
 	c.upTo(at.Child("replicas"), w.Replicas, MaxPods)
-	c.duration(at.Child("arrive"), &w.Arrive)
+	c.Duration(at.Child("arrive"), &w.Arrive)
 	last := w.Arrive.Duration
 	for i, step := range w.Scale {
 		c.upTo(at.Child("scale").Index(i).Child("replicas"), step.Replicas, MaxPods)

@@ -13,13 +13,15 @@ import (
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-// callMethods are the calls that a fault can affect: those that the pipeline makes.
-var callMethods = []string{
-	string(fake.MethodRefresh), string(fake.MethodNodeGroups), string(fake.MethodNodeGroupForNode),
-	string(fake.MethodTargetSize), string(fake.MethodTemplate), string(fake.MethodOptions), string(fake.MethodNodes),
-	string(fake.MethodIncreaseSize), string(fake.MethodDecreaseTargetSize), string(fake.MethodDeleteNodes),
-	string(fake.MethodNodePrice),
-}
+// stockOutModes are the modes that a stock-out of a scenario can have, and callMethods the calls that
+// a fault can affect: those that the pipeline makes.
+var (
+	stockOutModes = []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent}
+	callMethods   = []string{
+		fake.MethodRefresh, fake.MethodNodeGroups, fake.MethodNodeGroupForNode, fake.MethodTargetSize, fake.MethodTemplate, fake.MethodOptions,
+		fake.MethodNodes, fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes, fake.MethodNodePrice,
+	}
+)
 
 // known are the names that a scenario may refer to once its files are read.
 type known struct {
@@ -29,16 +31,11 @@ type known struct {
 	values  map[string]sets.Set[string] // of the labels of groups, by key
 }
 
-// validateReferences checks all references to groups, zones or workloads, which may come from
-// files.
+// validateReferences checks references to groups, zones or workloads, which may come from files.
 func validateReferences(s *v1alpha1.ScenarioSpec, names known) field.ErrorList {
 	c := &references{known: names}
-	quotas, faults := sets.New[string](), specPath.Child("faults")
-	admission.Each(specPath.Child("quotas"), s.Quotas, func(q *v1alpha1.ScenarioQuota, at *field.Path) { c.quota(q, quotas, at) })
-	admission.Each(faults.Child("stockOuts"), s.Faults.StockOuts, c.stockOut)
-	admission.Each(faults.Child("outages"), s.Faults.Outages, c.outage)
-	admission.Each(faults.Child("calls"), s.Faults.Calls, c.call)
-	admission.Each(faults.Child("zonalShifts"), s.Faults.ZonalShifts, c.zonalShift)
+	admission.Each(specPath.Child("faults", "calls"), s.Faults.Calls, c.call)
+	admission.Each(specPath.Child("faults", "zonalShifts"), s.Faults.ZonalShifts, c.zonalShift)
 	if s.Expect != nil {
 		c.expect(s.Expect, specPath.Child("expect"))
 	}
@@ -56,53 +53,6 @@ func (r *references) names(at *field.Path, names []string, known sets.Set[string
 			r.Add(field.NotFound(at.Index(i), name))
 		}
 	}
-}
-
-func (r *references) quota(q *v1alpha1.ScenarioQuota, seen sets.Set[string], at *field.Path) {
-	r.named(at.Child("name"), q.Name, q.Name, seen)
-	r.names(at.Child("groups"), q.Groups, r.known.groups)
-	r.names(at.Child("zones"), q.Zones, r.zones)
-	if q.Nodes == nil && q.Cores == nil && q.Memory == nil {
-		r.Add(field.Required(at, "limits nothing: set nodes, cores or memory"))
-	}
-	positive := func(name string, value *int64) {
-		if value != nil && *value < 1 {
-			r.Add(field.Invalid(at.Child(name), *value, "must be at least 1"))
-		}
-	}
-	positive("nodes", q.Nodes)
-	positive("cores", q.Cores)
-	if q.Memory != nil {
-		positive("memory", new(q.Memory.Value()))
-	}
-}
-
-func (r *references) window(w *v1alpha1.FaultWindow, at *field.Path) {
-	r.duration(at.Child("from"), &w.From)
-	if w.Until != nil && w.Until.Duration <= w.From.Duration {
-		r.Add(field.Invalid(at.Child("until"), w.Until.Duration.String(), "must be after from"))
-	}
-}
-
-func (r *references) stockOut(f *v1alpha1.StockOut, at *field.Path) {
-	r.names(at.Child("groups"), f.Groups, r.known.groups)
-	r.names(at.Child("zones"), f.Zones, r.zones)
-	r.window(&f.FaultWindow, at)
-	admission.Option(&r.Checker, at.Child("mode"), f.Mode, v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent)
-	r.NotNegative(at.Child("left"), &f.Left)
-	r.duration(at.Child("failAfter"), f.FailAfter)
-	if f.FailAfter != nil && f.Mode != v1alpha1.StockOutFail {
-		r.Add(field.Forbidden(at.Child("failAfter"), "only with mode Fail"))
-	}
-}
-
-func (r *references) outage(f *v1alpha1.Outage, at *field.Path) {
-	if len(f.Zones) == 0 {
-		r.Add(field.Required(at.Child("zones"), "needs a zone"))
-	}
-	r.names(at.Child("zones"), f.Zones, r.zones)
-	r.window(&f.FaultWindow, at)
-	admission.Option(&r.Checker, at.Child("mode"), f.Mode, v1alpha1.OutageUnready, v1alpha1.OutageVanish)
 }
 
 func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) {
@@ -123,24 +73,13 @@ func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) 
 			r.Add(field.NotSupported(at.Child("zones").Index(i), zone, slices.DeleteFunc(sets.List(known), func(zone string) bool { return zone == "" })))
 		}
 	}
-	r.window(&f.FaultWindow, at)
+	r.Period(at, f.From, f.Until)
 }
 
+// call checks that a fault of the first calls says which these are.
 func (r *references) call(f *v1alpha1.CallFault, at *field.Path) {
-	for i, method := range f.Methods {
-		if !slices.Contains(callMethods, method) {
-			r.Add(field.NotSupported(at.Child("methods").Index(i), method, callMethods))
-		}
-	}
-	r.names(at.Child("groups"), f.Groups, r.known.groups)
-	r.window(&f.FaultWindow, at)
-	r.NotNegative(at.Child("first"), &f.First)
-	if resizes := len(f.Methods) == 0 || slices.Contains(f.Methods, string(fake.MethodIncreaseSize)); f.First > 0 && resizes && len(f.Groups) != 1 {
+	if resizes := len(f.Methods) == 0 || slices.Contains(f.Methods, fake.MethodIncreaseSize); f.First > 0 && resizes && len(f.Groups) != 1 {
 		r.Add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so the order of the calls would be random"))
-	}
-	r.duration(at.Child("delay"), f.Delay)
-	if f.Delay == nil && f.Error == "" {
-		r.Add(field.Required(at, "does nothing: set delay or error"))
 	}
 }
 

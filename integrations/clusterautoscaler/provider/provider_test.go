@@ -18,6 +18,7 @@ import (
 	ca "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/integrations/clusterautoscaler/provider"
@@ -47,8 +48,8 @@ func fleet(t *testing.T) (*fake.Cloud, *clocktesting.FakeClock) {
 	b.Options = &cloudprovider.GroupOptions{ScaleDownUnneededTime: 3 * time.Minute, ZeroOrMaxNodeScaling: true}
 	now := clocktesting.NewFakeClock(start)
 	cloud, err := fake.New(fake.Config{
-		Groups: []fake.Group{group("a", 2), b},
-		Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, FailAfter: time.Second}},
+		Groups:    []fake.Group{group("a", 2), b},
+		StockOuts: []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, FailAfter: &metav1.Duration{Duration: time.Second}}},
 	}, now)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +277,7 @@ func TestGroupsOutliveAFailedRefresh(t *testing.T) {
 		Groups: []fake.Group{{ID: "a", MaxSize: 3, Template: cloudprovider.Template{Node: &v1.Node{Status: v1.NodeStatus{Capacity: v1.ResourceList{
 			v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("29"),
 		}}}}}},
-		Calls: []fake.CallFault{{Methods: []fake.Method{fake.MethodNodeGroups, fake.MethodTemplate}, Window: fake.Window{Start: time.Hour}, Error: "away"}},
+		Calls: []v1alpha1.CallFault{{Methods: []string{fake.MethodNodeGroups, fake.MethodTemplate}, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Hour}}, Error: "away"}},
 	}, now)
 	if err != nil {
 		t.Fatal(err)
