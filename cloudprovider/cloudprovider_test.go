@@ -20,7 +20,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	for _, test := range []struct {
 		err              error
 		refused, mistake bool
-		outOfResources   bool
 	}{
 		{err: cloudprovider.ErrNotImplemented, refused: true},
 		{err: cloudprovider.ErrNotFound, refused: true, mistake: true},
@@ -28,8 +27,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{err: cloudprovider.ErrAboveMax, refused: true, mistake: true},
 		{err: cloudprovider.ErrBelowMin, refused: true, mistake: true},
 		{err: cloudprovider.ErrNotInGroup, refused: true, mistake: true},
-		{err: cloudprovider.ErrOutOfResources, refused: true, outOfResources: true},
-		{err: cloudprovider.ErrQuotaExceeded, refused: true, outOfResources: true},
+		{err: cloudprovider.ErrOutOfResources, refused: true},
+		{err: cloudprovider.ErrQuotaExceeded, refused: true},
 		{err: cloudprovider.ErrUnavailable},
 		{err: context.DeadlineExceeded},
 		{err: errors.New("something else")},
@@ -45,9 +44,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			}
 			if got := cloudprovider.OwnMistake(err); got != test.mistake {
 				t.Errorf("OwnMistake is %v", got)
-			}
-			if got := cloudprovider.ClassOf(err) == cloudprovider.OutOfResourcesErrorClass; got != test.outOfResources {
-				t.Errorf("out of resources is %v", got)
 			}
 		})
 	}
@@ -127,39 +123,6 @@ func TestTemplateCopiesShareNothing(t *testing.T) {
 	}
 	if empty := (cloudprovider.Template{}).DeepCopy(); empty.Node != nil || empty.Pods != nil {
 		t.Errorf("the copy of nothing is %v", empty)
-	}
-}
-
-// optionsOnly is a provider that answers Options and nothing else.
-type optionsOnly struct {
-	cloudprovider.Provider
-	options cloudprovider.GroupOptions
-	err     error
-}
-
-func (o optionsOnly) Options(context.Context, string, cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
-	return o.options, o.err
-}
-
-func TestOptionsOrDefaults(t *testing.T) {
-	defaults := cloudprovider.GroupOptions{MaxNodeProvisionTime: time.Minute}
-	own := cloudprovider.GroupOptions{MaxNodeProvisionTime: time.Hour}
-	for _, test := range []struct {
-		name string
-		p    optionsOnly
-		want cloudprovider.GroupOptions
-		err  error
-	}{
-		{"own", optionsOnly{options: own}, own, nil},
-		{"none", optionsOnly{err: cloudprovider.ErrNotImplemented}, defaults, nil},
-		{"error", optionsOnly{err: cloudprovider.ErrUnavailable}, cloudprovider.GroupOptions{}, cloudprovider.ErrUnavailable},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := cloudprovider.OptionsOrDefaults(t.Context(), test.p, "a", defaults)
-			if got != test.want || !errors.Is(err, test.err) {
-				t.Errorf("%+v, %v; want %+v, %v", got, err, test.want, test.err)
-			}
-		})
 	}
 }
 

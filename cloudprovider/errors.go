@@ -61,11 +61,3 @@ func OwnMistake(err error) bool {
 	}
 	return false
 }
-
-// ClassOf returns the class of an error returned by a Provider.
-func ClassOf(err error) ErrorClass {
-	if errors.Is(err, ErrOutOfResources) || errors.Is(err, ErrQuotaExceeded) {
-		return OutOfResourcesErrorClass
-	}
-	return OtherErrorClass
-}

@@ -35,16 +35,6 @@ func Names() []string {
 	return names
 }
 
-// DocsTable is a markdown table of all strategies.
-func DocsTable() string {
-	var b strings.Builder
-	b.WriteString("| Expander | Keeps | In detail |\n|---|---|---|\n")
-	for _, d := range Strategies() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, d.Help, d.Doc)
-	}
-	return b.String()
-}
-
 func find(name string) (Strategy, error) {
 	for _, d := range Strategies() {
 		if d.Name == name {

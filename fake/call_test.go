@@ -84,7 +84,7 @@ func TestEveryMethodCanFail(t *testing.T) {
 		fake.MethodCleanup:   func() error { return cloud.Cleanup(ctx) },
 	} {
 		err := call()
-		if !errors.Is(err, cloudprovider.ErrUnavailable) || !strings.Contains(err.Error(), "the cloud is down") || !strings.Contains(err.Error(), string(name)) {
+		if !errors.Is(err, cloudprovider.ErrUnavailable) || !strings.Contains(err.Error(), "the cloud is down") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -128,7 +128,7 @@ func drawCloud(t *rapid.T) (fake.Config, *model) {
 		restock: time.Duration(rapid.IntRange(1, 200).Draw(t, "restock")) * time.Second,
 	}
 	config := fake.Config{
-		Quotas:    []v1alpha1.ScenarioQuota{{Name: "ab", Groups: []string{"a", "b"}, Nodes: new(int64(int64(m.quota)))}},
+		Quotas:    []v1alpha1.ScenarioQuota{{Name: "ab", Groups: []string{"a", "b"}, Nodes: new(int64(m.quota))}},
 		StockOuts: []v1alpha1.StockOut{{Zones: []string{"c"}, FaultWindow: during(0, m.restock), Mode: v1alpha1.StockOutSilent}},
 	}
 	seconds := rapid.IntRange(0, 30)

@@ -59,7 +59,8 @@ type Rule struct {
 	Name  string // short, in kebab-case
 	Reach Reach
 	About string // what is required, in one sentence
-	check func(context.Context, *subject)
+	// Find returns what the rule finds, as Judge takes it.
+	Find func(context.Context, Harness) error
 }
 
 // Rules returns all rules in the order they are checked.
@@ -67,25 +68,14 @@ func Rules() []Rule {
 	return slices.Concat(listingRules, sizeRules, deletionRules, nodeRules, generalRules)
 }
 
-// Check checks all rules, each on the harness that open returns for it. A rule
-// whose harness cannot be opened has failed.
-func Check(ctx context.Context, open func(context.Context) (Harness, error)) []Result {
-	rules := Rules()
-	results := make([]Result, 0, len(rules))
-	for _, rule := range rules {
-		harness, err := open(ctx)
-		if err != nil {
-			results = append(results, Result{Rule: rule.Name, Outcome: Failed, Reason: err.Error()})
-			continue
-		}
-		results = append(results, rule.Check(ctx, harness))
-	}
-	return results
-}
-
 // Check checks one rule.
-func (r Rule) Check(ctx context.Context, h Harness) Result {
-	s := &subject{Provider: h.Provider, harness: h}
-	r.check(ctx, s)
-	return Judge(r.Name, s.Err())
+func (r Rule) Check(ctx context.Context, h Harness) Result { return Judge(r.Name, r.Find(ctx, h)) }
+
+// on makes a check of the provider of a harness.
+func on(check func(context.Context, *subject)) func(context.Context, Harness) error {
+	return func(ctx context.Context, h Harness) error {
+		s := &subject{Provider: h.Provider, harness: h}
+		check(ctx, s)
+		return s.Err()
+	}
 }

@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -84,11 +83,12 @@ func TestFakeConforms(t *testing.T) {
 }
 
 func TestFakeConformsWithoutSkips(t *testing.T) {
-	results := conformance.Check(t.Context(), func(context.Context) (conformance.Harness, error) { return open(nil) })
-	if len(results) != len(conformance.Rules()) {
-		t.Errorf("%d results for %d rules", len(results), len(conformance.Rules()))
-	}
-	for _, result := range results {
+	for _, rule := range conformance.Rules() {
+		h, err := open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := rule.Check(t.Context(), h)
 		if result.Outcome != conformance.Passed || result.Reason != "" {
 			t.Errorf("%s: %s: %s", result.Rule, result.Outcome, result.Reason)
 		}
@@ -102,7 +102,8 @@ func TestFakeConformsOnOneHarness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, result := range conformance.Check(t.Context(), func(context.Context) (conformance.Harness, error) { return shared, nil }) {
+	for _, rule := range conformance.Rules() {
+		result := rule.Check(t.Context(), shared)
 		if result.Outcome != conformance.Passed {
 			t.Errorf("%s: %s: %s", result.Rule, result.Outcome, result.Reason)
 		}
@@ -115,9 +116,8 @@ func TestSkipsWhatCannotBeChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	skipped := 0
-	for _, result := range conformance.Check(t.Context(), func(context.Context) (conformance.Harness, error) {
-		return conformance.Harness{Provider: empty}, nil
-	}) {
+	for _, rule := range conformance.Rules() {
+		result := rule.Check(t.Context(), conformance.Harness{Provider: empty})
 		if fails := result.Rule == "groups-listed"; (result.Outcome == conformance.Failed) != fails {
 			t.Errorf("%s %s on a cloud without groups: %s", result.Rule, result.Outcome, result.Reason)
 		}
@@ -133,37 +133,17 @@ func TestSkipsWhatCannotBeChecked(t *testing.T) {
 	}
 }
 
-func TestHarnessThatDoesNotOpenFails(t *testing.T) {
-	for _, result := range conformance.Check(t.Context(), func(context.Context) (conformance.Harness, error) {
-		return conformance.Harness{}, errors.New("no cloud today")
-	}) {
-		if result.Outcome != conformance.Failed || result.Reason != "no cloud today" {
-			t.Errorf("%+v", result)
-		}
-	}
-}
-
 func Example() {
-	for _, result := range conformance.Check(context.Background(), func(context.Context) (conformance.Harness, error) {
-		return open(nil)
-	})[:3] {
+	for _, rule := range conformance.Rules()[:3] {
+		cloud, err := fake.New(fleet(), clocktesting.NewFakeClock(time.Time{}))
+		if err != nil {
+			panic(err)
+		}
+		result := rule.Check(context.Background(), conformance.Harness{Provider: cloud})
 		fmt.Println(result.Rule, result.Outcome)
 	}
 	// Output:
 	// listing-sorted Passed
 	// listing-stable Passed
 	// ids-unique Passed
-}
-
-func ExampleCheck() {
-	results := conformance.Check(context.Background(), func(context.Context) (conformance.Harness, error) {
-		cloud, err := fake.New(fleet(), clocktesting.NewFakeClock(time.Time{}))
-		return conformance.Harness{Provider: cloud}, err
-	})
-	for _, result := range results[:2] {
-		fmt.Println(result.Rule, result.Outcome)
-	}
-	// Output:
-	// listing-sorted Passed
-	// listing-stable Passed
 }

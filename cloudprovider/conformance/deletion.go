@@ -12,10 +12,10 @@ import (
 )
 
 var deletionRules = []Rule{
-	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes and deletes their instances.", deleteLowersTarget},
-	{"delete-only-named", Changes, "DeleteNodes deletes no other node than those named.", deleteOnlyNamed},
-	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", deleteOwnOnly},
-	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", deleteOwnOnlyError},
+	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes and deletes their instances.", on(deleteLowersTarget)},
+	{"delete-only-named", Changes, "DeleteNodes deletes no other node than those named.", on(deleteOnlyNamed)},
+	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", on(deleteOwnOnly)},
+	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", on(deleteOwnOnlyError)},
 }
 
 // deleteOne deletes one of two instances that were created for the rule.

@@ -13,11 +13,11 @@ import (
 )
 
 var generalRules = []Rule{
-	{"unknown-group", InProcess, "Every method that takes a group's id answers ErrNotFound for an unknown one.", unknownGroup},
-	{"answers-are-copies", InProcess, "What the provider returns belongs to the caller: changing it changes nothing.", answersAreCopies},
-	{"arguments-untouched", InProcess, "Nodes passed to the provider are not changed.", argumentsUntouched},
-	{"context-honoured", InProcess, "A call whose context is done fails with the context's error and changes nothing.", contextHonoured},
-	{"concurrent-increases", Changes, "Increases from several goroutines all count.", concurrentIncreases},
+	{"unknown-group", InProcess, "Every method that takes a group's id answers ErrNotFound for an unknown one.", on(unknownGroup)},
+	{"answers-are-copies", InProcess, "What the provider returns belongs to the caller: changing it changes nothing.", on(answersAreCopies)},
+	{"arguments-untouched", InProcess, "Nodes passed to the provider are not changed.", on(argumentsUntouched)},
+	{"context-honoured", InProcess, "A call whose context is done fails with the context's error and changes nothing.", on(contextHonoured)},
+	{"concurrent-increases", Changes, "Increases from several goroutines all count.", on(concurrentIncreases)},
 }
 
 func unknownGroup(ctx context.Context, s *subject) {

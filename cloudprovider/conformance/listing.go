@@ -9,13 +9,13 @@ import (
 )
 
 var listingRules = []Rule{
-	{"listing-sorted", InProcess, "NodeGroups lists groups sorted by id.", listingSorted},
-	{"listing-stable", Reads, "NodeGroups answers the same ids and bounds until the next Refresh.", listingStable},
-	{"ids-unique", Reads, "Every node group has an id of its own that is not empty.", idsUnique},
-	{"bounds-ordered", Reads, "Bounds satisfy 0 <= MinSize <= MaxSize.", boundsOrdered},
-	{"target-readable", Reads, "Every listed group has a target size that is not negative.", targetReadable},
-	{"refresh-idempotent", Reads, "Refreshing twice changes neither groups nor target sizes.", refreshIdempotent},
-	{"groups-listed", Reads, "NodeGroups lists at least one node group; without one nothing else can be checked.", groupsListed},
+	{"listing-sorted", InProcess, "NodeGroups lists groups sorted by id.", on(listingSorted)},
+	{"listing-stable", Reads, "NodeGroups answers the same ids and bounds until the next Refresh.", on(listingStable)},
+	{"ids-unique", Reads, "Every node group has an id of its own that is not empty.", on(idsUnique)},
+	{"bounds-ordered", Reads, "Bounds satisfy 0 <= MinSize <= MaxSize.", on(boundsOrdered)},
+	{"target-readable", Reads, "Every listed group has a target size that is not negative.", on(targetReadable)},
+	{"refresh-idempotent", Reads, "Refreshing twice changes neither groups nor target sizes.", on(refreshIdempotent)},
+	{"groups-listed", Reads, "NodeGroups lists at least one node group; without one nothing else can be checked.", on(groupsListed)},
 }
 
 func compareIDs(a, b cloudprovider.NodeGroup) int { return strings.Compare(a.ID, b.ID) }

@@ -8,13 +8,13 @@ import (
 )
 
 var sizeRules = []Rule{
-	{"increase-readable-at-once", Changes, "TargetSize shows an increase as soon as IncreaseSize has returned.", increaseReadable},
-	{"increase-within-max", Changes, "An increase beyond MaxSize is refused and leaves the target size alone.", increaseWithinMax},
-	{"increase-positive", Changes, "IncreaseSize refuses a delta of zero or less.", increasePositive},
-	{"increase-stays", Changes, "The target size stays when ordered nodes come up, and instances do not exceed it.", increaseStays},
-	{"decrease-negative", Changes, "DecreaseTargetSize refuses a delta of zero or more.", decreaseNegative},
-	{"decrease-lowers-target", Changes, "DecreaseTargetSize lowers the target size by orders that are not fulfilled.", decreaseLowersTarget},
-	{"decrease-keeps-instances", Changes, "DecreaseTargetSize never deletes an instance nor goes below their number.", decreaseKeepsInstances},
+	{"increase-readable-at-once", Changes, "TargetSize shows an increase as soon as IncreaseSize has returned.", on(increaseReadable)},
+	{"increase-within-max", Changes, "An increase beyond MaxSize is refused and leaves the target size alone.", on(increaseWithinMax)},
+	{"increase-positive", Changes, "IncreaseSize refuses a delta of zero or less.", on(increasePositive)},
+	{"increase-stays", Changes, "The target size stays when ordered nodes come up, and instances do not exceed it.", on(increaseStays)},
+	{"decrease-negative", Changes, "DecreaseTargetSize refuses a delta of zero or more.", on(decreaseNegative)},
+	{"decrease-lowers-target", Changes, "DecreaseTargetSize lowers the target size by orders that are not fulfilled.", on(decreaseLowersTarget)},
+	{"decrease-keeps-instances", Changes, "DecreaseTargetSize never deletes an instance nor goes below their number.", on(decreaseKeepsInstances)},
 }
 
 // targetStays checks that a call that had to be refused changed nothing.

@@ -18,7 +18,7 @@
 //
 // Errors cross the wire as a gRPC code, which is all that Cluster Autoscaler and other servers
 // know, and a detail naming the sentinel error of package cloudprovider, so that errors.Is,
-// cloudprovider.Refused, OwnMistake and ClassOf answer the same on both sides. If a server sends no
+// cloudprovider.Refused and OwnMistake answer the same on both sides. If a server sends no
 // such detail, the client trusts only Unimplemented, NotFound, and InvalidArgument for changes of
 // size; everything else is cloudprovider.ErrUnavailable, after which a caller must check whether
 // its call took effect.

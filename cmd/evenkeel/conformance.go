@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
@@ -129,10 +128,10 @@ func (o *conformanceOptions) check(ctx context.Context, in inputs, stderr io.Wri
 		Interval: min(max(o.settle/100, 50*time.Millisecond), 2*time.Second), Timeout: o.settle, Clock: clock.RealClock{},
 	}.Settle(provider, o.groups)
 	report := newConformanceReport(o.address)
-	for _, rule := range conformanceRules() {
-		result := conformance.Judge(rule.name, conformance.Skip("changes sizes, but --read-only was given"))
-		if !o.readOnly || rule.reach == conformance.Reads {
-			result = rule.check(ctx, harness, timed)
+	for _, rule := range conformanceRules(timed) {
+		result := conformance.Judge(rule.Name, conformance.Skip("changes sizes, but --read-only was given"))
+		if !o.readOnly || rule.Reach == conformance.Reads {
+			result = rule.Check(ctx, harness)
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -183,71 +182,20 @@ func (c timedConn) Invoke(ctx context.Context, method string, request, answer an
 }
 
 // readNodeList reads the output of kubectl get nodes as JSON or YAML.
-func readNodeList(name string, in inputs) ([]*v1.Node, error) {
-	f, err := in.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := document.Text(f, document.DefaultMaxStream)
-	if err != nil {
-		return nil, err
-	}
-	var list v1.NodeList
-	const hint = "give what kubectl get nodes -o json prints"
-	if err := yaml.Unmarshal(text, &list); err != nil {
-		return nil, &usageError{fmt.Errorf("--nodes %s: %w", name, err), hint}
-	}
-	if len(list.Items) == 0 {
-		return nil, &usageError{fmt.Errorf("--nodes %s: no nodes in it", name), hint}
-	}
-	nodes := make([]*v1.Node, 0, len(list.Items))
-	for i := range list.Items {
-		nodes = append(nodes, &list.Items[i])
-	}
-	return nodes, nil
-}
-
-// conformanceRule is a rule for servers, whether about the contract or about the wire.
-type conformanceRule struct {
-	name, about string
-	reach       conformance.Reach
-	check       func(context.Context, conformance.Harness, grpc.ClientConnInterface) conformance.Result
-}
-
-// conformanceRules are all rules for servers, in the order they are checked.
-func conformanceRules() []conformanceRule {
-	var all []conformanceRule
-	for _, rule := range conformance.Rules() {
-		if rule.Reach == conformance.InProcess {
-			continue
+func readNodeList(name string, in inputs) (nodes []*v1.Node, err error) {
+	err = document.Open(in.open).Objects(name, document.StreamOptions{}, func(_ string, item document.Item) error {
+		if n, ok := item.Object.(*v1.Node); ok {
+			nodes = append(nodes, n)
 		}
-		all = append(all, conformanceRule{rule.Name, rule.About, rule.Reach,
-			func(ctx context.Context, h conformance.Harness, _ grpc.ClientConnInterface) conformance.Result {
-				return rule.Check(ctx, h)
-			}})
-	}
-	for _, rule := range wirerules.Rules() {
-		all = append(all, conformanceRule{rule.Name, rule.About, rule.Reach,
-			func(ctx context.Context, _ conformance.Harness, conn grpc.ClientConnInterface) conformance.Result {
-				return rule.Check(ctx, conn)
-			}})
-	}
-	return all
+		return nil
+	})
+	return nodes, cmp.Or(err, misuse(len(nodes) == 0, "give what kubectl get nodes -o json prints", "--nodes %s: no nodes in it", name))
 }
 
-// conformanceDocsTable is a markdown table of all rules for servers.
-func conformanceDocsTable() string {
-	var b strings.Builder
-	b.WriteString("| Rule | Changes sizes | What is required |\n|---|---|---|\n")
-	for _, rule := range conformanceRules() {
-		changes := ""
-		if rule.reach == conformance.Changes {
-			changes = "yes"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", rule.name, changes, rule.about)
-	}
-	return b.String()
+// conformanceRules are all rules for the server at the other end of a connection, whether about the contract or
+// about the wire, in the order they are checked.
+func conformanceRules(conn grpc.ClientConnInterface) []conformance.Rule {
+	return slices.DeleteFunc(append(conformance.Rules(), wirerules.Rules(conn)...), func(r conformance.Rule) bool { return r.Reach == conformance.InProcess })
 }
 
 // conformanceReport is the result of checking a server.
@@ -279,8 +227,8 @@ func newConformanceReport(address string) *conformanceReport {
 	return &conformanceReport{APIVersion: v1alpha1.APIVersion, Kind: "ConformanceReport", Address: address}
 }
 
-func (r *conformanceReport) add(rule conformanceRule, result conformance.Result) {
-	r.Rules = append(r.Rules, conformanceResult{rule.name, rule.about, result.Outcome, result.Reason})
+func (r *conformanceReport) add(rule conformance.Rule, result conformance.Result) {
+	r.Rules = append(r.Rules, conformanceResult{rule.Name, rule.About, result.Outcome, result.Reason})
 	switch result.Outcome {
 	case conformance.Passed:
 		r.Summary.Passed++

@@ -231,7 +231,10 @@ func fieldsOf(typ reflect.Type, names map[string]bool) map[string]bool {
 func TestDocumentedExpanders(t *testing.T) {
 	inRoot(t)
 	p := readPage(t, "docs/expanders.md")
-	want := linesOf(expander.DocsTable())
+	want := []string{"| Expander | Keeps | In detail |", "|---|---|---|"}
+	for _, d := range expander.Strategies() {
+		want = append(want, fmt.Sprintf("| %#q | %s | %s |", d.Name, d.Help, d.Doc))
+	}
 	from := slices.Index(p.lines, want[0])
 	if from < 0 {
 		t.Fatalf("no table %q", want[0])

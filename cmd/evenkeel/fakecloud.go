@@ -119,11 +119,11 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	if keeper != nil {
 		changed = keeper.Changed
 	}
-	provider, err := serving.Listen(ctx, o.address, serving.Options{
+	provider, err := listen(ctx, "address", o.address, serving.Options{
 		Files: o.files, Plaintext: o.plaintext.allows(providerListener), Metrics: metrics, MaxRequest: maxProviderRequest,
 	})
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--address=%s: %w", o.address, err), "see the flags for the address and certificates"}
+		return nil, err
 	}
 	fakecloud.Watch(cloud, changed, log)
 	externalgrpc.NewServer(cloud).Register(provider)
@@ -138,7 +138,7 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext.allows(metricsListener), Ready: ready, Gatherer: registry, Name: "metrics"})
 	if err != nil {
 		provider.Stop()
-		return nil, &usageError{fmt.Errorf("--metrics-address=%s: %w", o.metricsAddress, err), "see the flags for addresses"}
+		return nil, listenError("metrics-address", o.metricsAddress, err)
 	}
 	log.Info("Serving probes and metrics", "address", web.Address())
 	return []runner{provider, web}, nil

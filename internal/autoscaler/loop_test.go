@@ -25,7 +25,7 @@ func trace(calls []caCall) string {
 	for _, c := range calls {
 		name, ok := short[c.Method]
 		if !ok {
-			name = string(c.Method)
+			name = c.Method
 		}
 		if c.Method == fake.MethodRefresh {
 			out.WriteString("\n")

@@ -15,35 +15,28 @@ import (
 // maxMessage is the size in bytes up to which an answer is checked.
 const maxMessage = 128 << 20
 
-// Rule is a rule that every server must follow.
-type Rule struct {
-	Name  string // short, in kebab-case, different from those of package conformance
-	Reach conformance.Reach
-	About string // what is required, in one sentence
-	check func(context.Context, *server)
-}
-
-// Rules returns all rules in the order they are checked.
-func Rules() []Rule {
-	return []Rule{
-		{"methods-implemented", conformance.Reads, "Unimplemented is answered for prices, templates and options only.", methodsImplemented},
-		{"unknown-group-refused", conformance.Reads, "Queries about an unknown group are answered with an error, preferably NotFound.", unknownGroupRefused},
-		{"unknown-group-unchanged", conformance.Changes, "Changes of an unknown group are answered with an error, preferably NotFound.", unknownGroupUnchanged},
-		{"node-group-with-bounds", conformance.Reads, "NodeGroupForNode answers the group with the same bounds as NodeGroups: they are used until the next Refresh.", nodeGroupWithBounds},
-		{"instance-errors-seen", conformance.Reads, "An instance's error has a code and comes with a state; otherwise it is ignored.", instanceErrorsSeen},
-		{"template-node-bytes", conformance.Reads, "A template is in nodeBytes; a group without one answers Unimplemented.", templateNodeBytes},
-		{"options-left-out", conformance.Reads, "NodeGroupGetOptions answers Unimplemented, or no options, unless the group has some of its own.", optionsLeftOut},
-		{"options-durations", conformance.Reads, "Options that are answered have all three durations: a missing one is zero, not the default.", optionsDurations},
-		{"gpu-label", conformance.Reads, "The GPU label and the GPU types are answered, and never change: they are read once.", gpuLabel},
-		{"answer-sizes", conformance.Reads, "Answers stay below 4 MiB: Cluster Autoscaler does not receive larger ones.", answerSizes},
+// Rules returns all rules for the server at the other end of a connection, in the order they are checked.
+// Their names differ from those of package conformance.
+func Rules(conn grpc.ClientConnInterface) []conformance.Rule {
+	rule := func(name string, reach conformance.Reach, about string, check func(context.Context, *server)) conformance.Rule {
+		return conformance.Rule{Name: name, Reach: reach, About: about, Find: func(ctx context.Context, _ conformance.Harness) error {
+			s := &server{CloudProviderClient: externalgrpcpb.NewCloudProviderClient(conn)}
+			check(ctx, s)
+			return s.Err()
+		}}
 	}
-}
-
-// Check checks one rule of the server at the other end of a connection.
-func (r Rule) Check(ctx context.Context, conn grpc.ClientConnInterface) conformance.Result {
-	s := &server{CloudProviderClient: externalgrpcpb.NewCloudProviderClient(conn)}
-	r.check(ctx, s)
-	return conformance.Judge(r.Name, s.Err())
+	return []conformance.Rule{
+		rule("methods-implemented", conformance.Reads, "Unimplemented is answered for prices, templates and options only.", methodsImplemented),
+		rule("unknown-group-refused", conformance.Reads, "Queries about an unknown group are answered with an error, preferably NotFound.", unknownGroupRefused),
+		rule("unknown-group-unchanged", conformance.Changes, "Changes of an unknown group are answered with an error, preferably NotFound.", unknownGroupUnchanged),
+		rule("node-group-with-bounds", conformance.Reads, "NodeGroupForNode answers the group with the same bounds as NodeGroups: they are used until the next Refresh.", nodeGroupWithBounds),
+		rule("instance-errors-seen", conformance.Reads, "An instance's error has a code and comes with a state; otherwise it is ignored.", instanceErrorsSeen),
+		rule("template-node-bytes", conformance.Reads, "A template is in nodeBytes; a group without one answers Unimplemented.", templateNodeBytes),
+		rule("options-left-out", conformance.Reads, "NodeGroupGetOptions answers Unimplemented, or no options, unless the group has some of its own.", optionsLeftOut),
+		rule("options-durations", conformance.Reads, "Options that are answered have all three durations: a missing one is zero, not the default.", optionsDurations),
+		rule("gpu-label", conformance.Reads, "The GPU label and the GPU types are answered, and never change: they are read once.", gpuLabel),
+		rule("answer-sizes", conformance.Reads, "Answers stay below 4 MiB: Cluster Autoscaler does not receive larger ones.", answerSizes),
+	}
 }
 
 // server is the server under test, with what a rule finds.

@@ -75,8 +75,8 @@ func check(t testing.TB, conn grpc.ClientConnInterface) map[string]conformance.R
 			note(rule.Check(t.Context(), conformance.Harness{Provider: externalgrpc.NewClient(conn)}))
 		}
 	}
-	for _, rule := range wirerules.Rules() {
-		note(rule.Check(t.Context(), conn))
+	for _, rule := range wirerules.Rules(conn) {
+		note(rule.Check(t.Context(), conformance.Harness{}))
 	}
 	return found
 }
@@ -242,11 +242,11 @@ func TestWrongServers(t *testing.T) {
 // TestTooManyInstances: the rules about sizes overlap with it, so only this one is checked.
 func TestTooManyInstances(t *testing.T) {
 	conn := serve(t, answers(many(5000, 1000)))
-	for _, rule := range wirerules.Rules() {
+	for _, rule := range wirerules.Rules(conn) {
 		if rule.Name != "answer-sizes" {
 			continue
 		}
-		if result := rule.Check(t.Context(), conn); result.Outcome != conformance.Failed || !strings.Contains(result.Reason, "NodeGroupNodes(a) answers 4.") {
+		if result := rule.Check(t.Context(), conformance.Harness{}); result.Outcome != conformance.Failed || !strings.Contains(result.Reason, "NodeGroupNodes(a) answers 4.") {
 			t.Errorf("%+v", result)
 		}
 	}
@@ -258,7 +258,7 @@ func TestNamesAreUnique(t *testing.T) {
 	for _, rule := range conformance.Rules() {
 		names[rule.Name] = true
 	}
-	for _, rule := range wirerules.Rules() {
+	for _, rule := range wirerules.Rules(nil) {
 		if names[rule.Name] || rule.About == "" {
 			t.Errorf("%q is taken or not explained", rule.Name)
 		}
@@ -269,15 +269,15 @@ func TestNamesAreUnique(t *testing.T) {
 // TestDeadServer: every rule fails with the transport's error or says why not, and none hangs.
 func TestDeadServer(t *testing.T) {
 	conn := loopback.Dial(t, "127.0.0.1:1")
-	for _, rule := range wirerules.Rules() {
-		if result := rule.Check(t.Context(), conn); rule.Name != "gpu-label" && result.Outcome != conformance.Failed {
+	for _, rule := range wirerules.Rules(conn) {
+		if result := rule.Check(t.Context(), conformance.Harness{}); rule.Name != "gpu-label" && result.Outcome != conformance.Failed {
 			t.Errorf("%+v", result)
 		}
 	}
 }
 
 func ExampleRules() {
-	for _, rule := range wirerules.Rules() {
+	for _, rule := range wirerules.Rules(nil) {
 		if rule.Reach == conformance.Changes {
 			fmt.Println(rule.Name)
 		}
