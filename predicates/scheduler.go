@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 )
 
 // Scheduler binds pods to nodes as kube-scheduler does: of the nodes that pass
@@ -154,15 +155,12 @@ func (s *Scheduler) meetAll(open, closed []Node, pods []*v1.Pod) ([]queued, erro
 		if err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		q := queued{pod: i, kind: k, hash: hashOf(p.Namespace, p.Name), placed: k.placed}
+		q := queued{pod: i, kind: k, priority: ptr.Deref(p.Spec.Priority, 0), hash: hashOf(p.Namespace, p.Name), placed: k.placed}
 		if !s.c.standard || mounts(p) {
 			q.exact = p
 			if q.placed, err = s.u.resident(p); err != nil {
 				return nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 			}
-		}
-		if p.Spec.Priority != nil {
-			q.priority = *p.Spec.Priority
 		}
 		queue = append(queue, q)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -271,7 +272,9 @@ func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	if len(candidates) > maxMixed {
 		a.groupKinds(candidates)
 	}
-	higher := func(p, q *v1.Pod) int { return cmp.Compare(priorityOf(q), priorityOf(p)) }
+	higher := func(p, q *v1.Pod) int {
+		return cmp.Compare(ptr.Deref(q.Spec.Priority, 0), ptr.Deref(p.Spec.Priority, 0))
+	}
 	if !slices.IsSortedFunc(candidates, higher) {
 		slices.SortStableFunc(candidates, higher)
 	}
@@ -310,13 +313,6 @@ func (a *Autoscaler) groupKinds(pods []*v1.Pod) {
 		byRank[at] = append(byRank[at], pod)
 	}
 	copy(pods, slices.Concat(byRank...))
-}
-
-func priorityOf(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 func (a *Autoscaler) shouldScaleUp(pods []*v1.Pod, readyNodes int, now time.Time) bool {

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -73,10 +74,7 @@ func (f *PodFilter) LeftAlone(p *v1.Pod) (why Why, reason string) {
 }
 
 func (f *PodFilter) cutoff() int32 {
-	if f.ExpendablePriorityCutoff == nil {
-		return DefaultExpendablePriorityCutoff
-	}
-	return *f.ExpendablePriorityCutoff
+	return ptr.Deref(f.ExpendablePriorityCutoff, DefaultExpendablePriorityCutoff)
 }
 
 // Expendable reports whether a pod may be killed at any time: it causes no scale-up, and where it runs it

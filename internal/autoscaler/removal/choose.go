@@ -10,7 +10,7 @@ import (
 )
 
 // choose picks the nodes that go now from those that may.
-func (p *planner) choose() error {
+func (p *planner) choose() {
 	p.keepFloors()
 	p.prefer()
 	position := make(map[*NodeOutcome]int, len(p.decision.Nodes))
@@ -22,7 +22,6 @@ func (p *planner) choose() error {
 		o.Outcome = NodeGoes
 		p.decision.Go = append(p.decision.Go, position[o])
 	}
-	return nil
 }
 
 // keepFloors holds nodes without which the cluster would be below a minimum, one after the other in an order

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -64,11 +65,8 @@ func (d *drain) stuck(pod *v1.Pod, now time.Time) bool {
 	if pod.DeletionTimestamp == nil {
 		return false
 	}
-	grace := int64(v1.DefaultTerminationGracePeriodSeconds)
-	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
-		grace = *own
-	}
-	return d.passed(pod.DeletionTimestamp.Add(time.Duration(grace)*time.Second+stuckAfter), now)
+	grace := time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)) * time.Second
+	return d.passed(pod.DeletionTimestamp.Add(grace+stuckAfter), now)
 }
 
 // passed reports whether now is after an instant. One to come limits for how long d holds.
@@ -103,7 +101,7 @@ func (o *Options) keeps(pod *v1.Pod, hasBudget bool, d *drain, now time.Time) (r
 		return "has a controller of kind " + owner.Kind, false
 	case !o.AllowSystemPods && pod.Namespace == metav1.NamespaceSystem && !hasBudget:
 		created := pod.CreationTimestamp
-		if !created.IsZero() && d.passed(created.Add(given(o.SystemPodTimeout, DefaultSystemPodTimeout)), now) {
+		if !created.IsZero() && d.passed(created.Add(ptr.Deref(o.SystemPodTimeout, DefaultSystemPodTimeout)), now) {
 			return "", true
 		}
 		return "belongs to the system", false

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -110,26 +111,19 @@ func (o *Options) Validate() error {
 }
 
 // CoolDown is how long no node goes after the cluster has grown.
-func (o *Options) CoolDown() time.Duration { return given(o.DelayAfterAdd, DefaultDelayAfterAdd) }
+func (o *Options) CoolDown() time.Duration { return ptr.Deref(o.DelayAfterAdd, DefaultDelayAfterAdd) }
 
 // EvictionTime is how long it is tried to evict the pods of a node.
 func (o *Options) EvictionTime() time.Duration {
-	return given(o.PodEvictionTime, DefaultPodEvictionTime)
+	return ptr.Deref(o.PodEvictionTime, DefaultPodEvictionTime)
 }
 
 // Settings are the defaults of what groups may have of their own.
 func (o *Options) Settings() cloudprovider.GroupOptions {
 	return cloudprovider.GroupOptions{
-		ScaleDownUtilizationThreshold:    float64(given(o.UtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
-		ScaleDownGPUUtilizationThreshold: float64(given(o.GPUUtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
-		ScaleDownUnneededTime:            given(o.UnneededTime, DefaultUnneededTime),
-		ScaleDownUnreadyTime:             given(o.UnreadyTime, DefaultUnreadyTime),
+		ScaleDownUtilizationThreshold:    float64(ptr.Deref(o.UtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
+		ScaleDownGPUUtilizationThreshold: float64(ptr.Deref(o.GPUUtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
+		ScaleDownUnneededTime:            ptr.Deref(o.UnneededTime, DefaultUnneededTime),
+		ScaleDownUnreadyTime:             ptr.Deref(o.UnreadyTime, DefaultUnreadyTime),
 	}
-}
-
-func given[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
 }

@@ -12,7 +12,7 @@ import (
 // order puts the candidates in the order in which they are tried: nodes that were
 // not needed before first, then those without pods to move, then in no
 // particular order; or as Options.Order does.
-func (p *planner) order() error {
+func (p *planner) order() {
 	lots := p.lots(p.candidates, 0)
 	slices.SortFunc(p.candidates, func(a, b int) int {
 		return cmp.Or(
@@ -23,7 +23,7 @@ func (p *planner) order() error {
 		)
 	})
 	if p.opts.Order == nil {
-		return nil
+		return
 	}
 	position := make(map[*v1.Node]int, len(p.candidates))
 	nodes := make([]*v1.Node, len(p.candidates))
@@ -41,7 +41,6 @@ func (p *planner) order() error {
 		o := p.outcome[i]
 		o.Outcome, o.Reason = HeldByShift, "its set does not shrink while a zone of it is shifted away"
 	}
-	return nil
 }
 
 // lots draws a number for each node, from the seed, the salt and its name, where

@@ -17,17 +17,15 @@ func (m Memory) Plan(w *World, checker *predicates.Checker, opts Options) (Decis
 	m.keep(w.Nodes)
 	p := newPlanner(w, checker, opts)
 	p.known = m
-	for _, step := range []func() error{
-		p.findCandidates, // nodes that are worth a try
-		p.kindsOfPods,    // what their pods are to the scheduler
-		p.order,          // which is tried first
-		p.tryRemovals,    // nodes that nobody needs
-		p.choose,         // those of them that go now
-	} {
-		if err := step(); err != nil {
-			return Decision{}, err
-		}
+	p.findCandidates()                      // nodes that are worth a try
+	if err := p.kindsOfPods(); err != nil { // what their pods are to the scheduler
+		return Decision{}, err
 	}
+	p.order()                               // which is tried first
+	if err := p.tryRemovals(); err != nil { // nodes that nobody needs
+		return Decision{}, err
+	}
+	p.choose() // those of them that go now
 	return p.decision, nil
 }
 
@@ -66,7 +64,7 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 }
 
 // findCandidates asks of every node of a group whether it is worth a try.
-func (p *planner) findCandidates() error {
+func (p *planner) findCandidates() {
 	p.decision.Nodes = make([]NodeOutcome, 0, len(p.world.Nodes))
 	p.pods.toMove = make([][]*v1.Pod, len(p.world.Nodes))
 	for i := range p.world.Nodes {
@@ -89,7 +87,6 @@ func (p *planner) findCandidates() error {
 		p.drains[i], p.pods.toMove[i], o.Drain = &f.drain, f.movable, len(f.movable) > 0
 		p.candidates = append(p.candidates, i)
 	}
-	return nil
 }
 
 // ruledOut reports what keeps a node before anybody looks at single pods.

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -209,10 +210,11 @@ func TestRemovalsMatchOracle(t *testing.T) {
 	checker := newChecker(t)
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlanner(drawWorld(t), checker, drawOptions(t))
-		for _, step := range []func() error{p.findCandidates, p.kindsOfPods, p.order, p.tryRemovals} {
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
+		p.findCandidates()
+		err := p.kindsOfPods()
+		p.order()
+		if err = errors.Join(err, p.tryRemovals()); err != nil {
+			t.Fatal(err)
 		}
 		want := newOracle(p).unneeded(t)
 		for _, i := range p.candidates {
