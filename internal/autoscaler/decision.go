@@ -18,21 +18,12 @@ type Decision struct {
 	Need int `json:"need"`
 	// Unplaced is the part of Need no member had room for.
 	Unplaced int `json:"unplaced"`
-	// Increases are the groups to resize, by name.
-	Increases []Increase `json:"increases,omitempty"`
 	// Groups says of every group of the cloud what happened to it, by name.
 	Groups []GroupOutcome `json:"groups"`
 	// Pods says of every kind of pending pod what happened to it.
 	Pods []PodOutcome `json:"pods,omitempty"`
 	// Warnings are for the operator: overlapping quotas and the like.
 	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Increase is one group's part of the split.
-type Increase struct {
-	Group string `json:"group"`
-	From  int    `json:"from"`
-	To    int    `json:"to"`
 }
 
 // Outcome says in one word what happened to a group or of pods.
@@ -110,12 +101,11 @@ type Rejection struct {
 
 // Attempt is one resize call and its result.
 type Attempt struct {
-	Group string `json:"group"`
-	// Delta is how many nodes were asked for, Grew how many the group's target
-	// size rose by.
-	Delta int   `json:"delta"`
-	Grew  int   `json:"grew"`
-	Err   error `json:"-"`
+	Group string
+	// Delta is how many nodes were asked for, To the target size with them, and Grew how many the
+	// group's target size rose by.
+	Delta, To, Grew int
+	Err             error
 }
 
 // Repair is what was taken back of a group's nodes that did not come.

@@ -19,7 +19,6 @@ import (
 type explanation struct {
 	*attempt
 	decision *Decision
-	err      error
 
 	outside     map[string]int // positions in fitsOutside of the groups that cannot grow
 	fitsOutside fit
@@ -27,26 +26,22 @@ type explanation struct {
 
 // groups says of every group what happened to it.
 func (e *explanation) groups() {
-	refused := map[string]bool{}
+	grown := map[string]Attempt{}
 	for _, a := range e.round.attempts {
-		refused[a.Group] = a.Err != nil
-	}
-	grown := map[string]Increase{}
-	for _, increase := range e.decision.Increases {
-		grown[increase.Group] = increase
+		grown[a.Group] = a
 	}
 	index := e.indexOfSets()
 	for _, g := range e.records.world.Groups {
 		o := GroupOutcome{Group: g.ID}
-		_, grows := grown[g.ID]
+		attempt, grows := grown[g.ID]
 		why, skipped := e.round.skipped[g.ID]
 		switch {
 		case skipped:
 			o.Outcome, o.Reason = GroupSkipped, why
-		case grows && refused[g.ID]:
-			o.Outcome, o.Reason = GroupRefused, "refused: "+e.refusal(g.ID)
+		case grows && attempt.Err != nil:
+			o.Outcome, o.Reason = GroupRefused, "refused: "+attempt.Err.Error()
 		case grows:
-			o.Outcome, o.Reason = GroupGrows, e.whyGrows(grown[g.ID])
+			o.Outcome, o.Reason = GroupGrows, e.whyGrows(attempt)
 		case slices.Contains(e.decision.Members, g.ID):
 			o.Outcome, o.Reason = GroupPartner, e.whyNot(g.ID)
 		case len(e.kinds) == 0:
@@ -59,15 +54,6 @@ func (e *explanation) groups() {
 		e.difference(index, &o)
 		e.decision.Groups = append(e.decision.Groups, o)
 	}
-}
-
-func (e *explanation) refusal(group string) string {
-	for _, a := range e.round.attempts {
-		if a.Group == group && a.Err != nil {
-			return a.Err.Error()
-		}
-	}
-	return ""
 }
 
 // indexOfSets compares templates as the build of Cluster Autoscaler does; nil without balancing.
@@ -94,32 +80,32 @@ func (e *explanation) difference(index *nodegroupset.Index, o *GroupOutcome) {
 }
 
 // whyGrows names the group's part of the split and what held it there.
-func (e *explanation) whyGrows(i Increase) string {
-	chosen, terms := e.decision.Chosen, e.processors.terms(i.Group)
+func (e *explanation) whyGrows(a Attempt) string {
+	chosen, terms := e.decision.Chosen, e.processors.terms(a.Group)
 	switch {
 	case len(e.decision.Members) <= 1:
-		return e.held(i.Group, i.To, "chosen")
-	case terms != nil && i.Group == chosen:
-		return e.held(i.Group, i.To, fmt.Sprintf("chosen; set %s, %s", terms.Set, terms))
+		return e.held(a.Group, a.To, "chosen")
+	case terms != nil && a.Group == chosen:
+		return e.held(a.Group, a.To, fmt.Sprintf("chosen; set %s, %s", terms.Set, terms))
 	case terms != nil:
-		return e.held(i.Group, i.To, fmt.Sprintf("set %s, %s", terms.Set, terms))
-	case i.Group == chosen:
-		return e.held(i.Group, i.To, "chosen, levelled with "+others(e.decision.Members, chosen))
+		return e.held(a.Group, a.To, fmt.Sprintf("set %s, %s", terms.Set, terms))
+	case a.Group == chosen:
+		return e.held(a.Group, a.To, "chosen, levelled with "+others(e.decision.Members, chosen))
 	}
-	return e.held(i.Group, i.To, "similar to "+chosen+", levelled with it")
+	return e.held(a.Group, a.To, "similar to "+chosen+", levelled with it")
 }
 
 // whyNot says why a member of the set gets nothing.
 func (e *explanation) whyNot(group string) string {
 	size := e.sizeOf(group)
 	var grown, smaller, level []string
-	for _, i := range e.decision.Increases {
-		grown = append(grown, i.Group)
+	for _, a := range e.round.attempts {
+		grown = append(grown, a.Group)
 		switch {
-		case i.To < size:
-			smaller = append(smaller, i.Group)
-		case i.To == size:
-			level = append(level, i.Group)
+		case a.To < size:
+			smaller = append(smaller, a.Group)
+		case a.To == size:
+			level = append(level, a.Group)
 		}
 	}
 	similar, terms := "similar to "+e.decision.Chosen+", ", e.processors.terms(group)
@@ -180,7 +166,7 @@ func noMoreNodes(total int) string {
 
 // larger reports whether nodes are left over, or another member has become larger than this size.
 func (e *explanation) larger(size int) bool {
-	return e.decision.Unplaced > 0 || slices.ContainsFunc(e.decision.Increases, func(i Increase) bool { return i.To > size })
+	return e.decision.Unplaced > 0 || slices.ContainsFunc(e.round.attempts, func(a Attempt) bool { return a.To > size })
 }
 
 func others(members []string, except string) string {
@@ -321,8 +307,8 @@ func (e *explanation) pods() {
 
 func (e *explanation) growing() []string {
 	var names []string
-	for _, i := range e.decision.Increases {
-		names = append(names, i.Group)
+	for _, a := range e.round.attempts {
+		names = append(names, a.Group)
 	}
 	slices.Sort(names)
 	return names

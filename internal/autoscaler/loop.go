@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -160,19 +161,20 @@ func (a *Autoscaler) allOrNone(g *group, nodes []*v1.Node) ([]*v1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fakeNodes(instances), nil
+	return fakeNodes(instances, ""), nil
 }
 
 // deleteFailed deletes the instances that could not be created, in every loop until they are gone.
 func (a *Autoscaler) deleteFailed() {
 	deleted := false
 	for _, g := range a.groupsInAnyOrder() {
-		nodes, err := a.allOrNone(g, a.registry.failedNodes(g.ID))
+		failed := notCreated(a.registry.current[g.ID])
+		nodes, err := a.allOrNone(g, fakeNodes(failed, cloudprovider.FakeNodeCreateError))
 		if err != nil || len(nodes) == 0 {
 			continue
 		}
 		err = a.remote.deleteNodes(g.ID, nodes)
-		a.records.repaired(g.ID, len(nodes), "their machines could not be created: "+a.registry.failureIn(g.ID), err)
+		a.records.repaired(g.ID, len(nodes), fmt.Sprintf("their machines could not be created: %s: %s", failed[0].Error.Code, failed[0].Error.Message), err)
 		if err == nil {
 			deleted = true
 			delete(a.registry.cached, g.ID)

@@ -60,7 +60,7 @@ func (a *Autoscaler) underWay() bool {
 		}
 	}
 	for _, g := range a.remote.NodeGroups() {
-		if len(s.failedNodes(g.ID)) > 0 {
+		if len(notCreated(s.current[g.ID])) > 0 {
 			return true
 		}
 	}

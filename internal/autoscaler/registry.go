@@ -355,27 +355,22 @@ func failureOf(in cloudprovider.Instance) string {
 	return fmt.Sprintf("%d.%s", in.Error.Class, in.Error.Code)
 }
 
-// creationErrors maps instances that failed while being created to their errors.
-func creationErrors(instances []cloudprovider.Instance) map[string]string {
-	out := map[string]string{}
-	for _, in := range instances {
-		if code := failureOf(in); code != "" && in.State == cloudprovider.InstanceCreating {
-			out[in.ID] = code
-		}
-	}
-	return out
+// notCreated are the instances that failed while being created.
+func notCreated(instances []cloudprovider.Instance) []cloudprovider.Instance {
+	return slices.DeleteFunc(slices.Clone(instances), func(in cloudprovider.Instance) bool {
+		return failureOf(in) == "" || in.State != cloudprovider.InstanceCreating
+	})
 }
 
 func (s *registry) handleCreationErrors(now time.Time) {
 	for _, g := range s.remote.NodeGroups() {
-		current := creationErrors(s.current[g.ID])
-		if len(current) == 0 {
-			continue
+		seen, unseen := map[string]bool{}, map[string]int{}
+		for _, in := range notCreated(s.previous[g.ID]) {
+			seen[in.ID] = true
 		}
-		seen, unseen := creationErrors(s.previous[g.ID]), map[string]int{}
-		for id, code := range current {
-			if seen[id] == "" {
-				unseen[code]++
+		for _, in := range notCreated(s.current[g.ID]) {
+			if !seen[in.ID] {
+				unseen[failureOf(in)]++
 			}
 		}
 		for _, code := range slices.Sorted(maps.Keys(unseen)) {
@@ -385,27 +380,6 @@ func (s *registry) handleCreationErrors(now time.Time) {
 			}
 		}
 	}
-}
-
-// failureIn is the error of the first instance of a group that could not be created.
-func (s *registry) failureIn(id string) string {
-	for _, in := range s.current[id] {
-		if failureOf(in) != "" && in.State == cloudprovider.InstanceCreating {
-			return in.Error.Code + ": " + in.Error.Message
-		}
-	}
-	return ""
-}
-
-// failedNodes are fake nodes of a group's instances that failed while being created.
-func (s *registry) failedNodes(id string) []*v1.Node {
-	var nodes []*v1.Node
-	for _, in := range s.current[id] {
-		if failureOf(in) != "" && in.State == cloudprovider.InstanceCreating {
-			nodes = append(nodes, cloudprovider.FakeNode(in.ID, cloudprovider.FakeNodeCreateError))
-		}
-	}
-	return nodes
 }
 
 func (s *registry) updateWrong(now time.Time) {

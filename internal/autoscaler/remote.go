@@ -172,10 +172,10 @@ func onWire(node *v1.Node) *v1.Node {
 	return out
 }
 
-func fakeNodes(instances []cloudprovider.Instance) []*v1.Node {
+func fakeNodes(instances []cloudprovider.Instance, reason string) []*v1.Node {
 	nodes := make([]*v1.Node, len(instances))
 	for i, in := range instances {
-		nodes[i] = cloudprovider.FakeNode(in.ID, "")
+		nodes[i] = cloudprovider.FakeNode(in.ID, reason)
 	}
 	return nodes
 }

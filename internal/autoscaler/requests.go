@@ -100,14 +100,15 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 	if err := a.place(v, pods, &left); err != nil {
 		return false, worldError{err}
 	}
+	var ordered []planned
 	if len(left) > 0 && r.Class == AtomicClass {
-		_, _, scaled, err = a.scaleUp(v, left, now, true)
+		ordered, _, err = a.scaleUp(v, left, now, true)
 	}
-	provisioned := err == nil && (len(left) == 0 || scaled)
+	provisioned := len(left) == 0 || len(ordered) > 0
 	if !provisioned {
 		r.failed = now
 		r.retry = max(min(2*r.retry, maxRetry), firstRetry)
 	}
 	a.world.(Requests).Tried(r, provisioned)
-	return scaled && provisioned, err
+	return len(ordered) > 0, err
 }

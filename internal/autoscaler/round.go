@@ -127,17 +127,16 @@ func (r *record) grew() bool {
 // attempt notes an increase and its result: behind a sidecar a group may grow by less than was asked,
 // and after an error it may have grown all the same.
 func (r *record) attempt(p planned, grew int, err error) {
-	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Delta: p.size - p.current, Grew: max(0, grew), Err: err})
-	r.decision.Increases = append(r.decision.Increases, Increase{Group: p.group.ID, From: p.current, To: p.size})
+	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Delta: p.size - p.current, To: p.size, Grew: max(0, grew), Err: err})
 }
 
 // end completes the record of an attempt.
-func (r *record) end(t *attempt, err error) {
+func (r *record) end(t *attempt) {
 	if !r.on {
 		return
 	}
 	r.decision.Unplaced = max(0, r.decision.Need-r.asked)
-	e := &explanation{attempt: t, decision: &r.decision, err: err}
+	e := &explanation{attempt: t, decision: &r.decision}
 	e.groups()
 	e.pods()
 }

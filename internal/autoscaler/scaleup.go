@@ -74,23 +74,23 @@ func (a *Autoscaler) scaleUpMode(v *view, pods []*v1.Pod, now time.Time) (scaled
 	case a.options.Salvo:
 		return a.salvo(v, regular, now)
 	}
-	_, _, scaled, err = a.scaleUp(v, regular, now, false)
-	return scaled, err
+	ordered, _, err := a.scaleUp(v, regular, now, false)
+	return len(ordered) > 0, err
 }
 
 // salvo scales up again and again for the pods that are left, on the assumption that those before
 // get what was asked for.
 func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool, err error) {
 	for i := 0; len(pods) > 0; i++ {
-		plan, helped, again, err := a.scaleUp(v, pods, now, false)
-		scaled = scaled || again
-		if err != nil || !again {
+		ordered, helped, err := a.scaleUp(v, pods, now, false)
+		if err != nil || len(ordered) == 0 {
 			return scaled, err
 		}
+		scaled = true
 		has := sets.New(helped...)
 		pods = slices.DeleteFunc(slices.Clone(pods), has.Has)
 		var nodes []predicates.Node
-		for _, p := range plan {
+		for _, p := range ordered {
 			template := a.templates[p.group.ID]
 			for k := range p.size - p.current {
 				nodes, v.coming = append(nodes, template.copied(fmt.Sprintf("-salvo-%d-%d", i, k))), append(v.coming, p.group.ID)
@@ -108,35 +108,55 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 	return scaled, nil
 }
 
-// scaleUp tries to order nodes for the pods. It returns what was asked for, and the pods that this
-// is for.
-func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (plan []planned, helped []*v1.Pod, scaled bool, err error) {
+// scaleUp tries to order nodes for the pods. It returns what was ordered, nothing after an error, and the
+// pods that this is for.
+func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (ordered []planned, helped []*v1.Pod, err error) {
 	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, position: map[string]int{}, round: a.records.begin()}
-	defer func() { t.round.end(t, err) }()
+	defer t.round.end(t)
 	best, count, err := t.best()
 	if err != nil || best == nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
-	if plan, err = t.plan(best, count); err != nil || len(plan) == 0 {
-		return nil, nil, false, err
+	plan, err := t.plan(best, count)
+	if err == nil {
+		err = t.carryOut(plan)
 	}
-	a.remote.gpuTypes()
+	if err != nil {
+		return nil, nil, err
+	}
+	return plan, best.pods, nil
+}
+
+// carryOut increases one group after the other, up to the first error.
+func (t *attempt) carryOut(plan []planned) error {
+	if len(plan) == 0 {
+		return nil
+	}
+	t.remote.gpuTypes()
 	for _, p := range plan {
-		before, known := a.sizeOf(p.group.ID)
-		err := a.execute(p, now)
+		id, delta := p.group.ID, p.size-p.current
+		before, known := t.sizeOf(id)
+		t.remote.gpuLabel() // for a metric
+		err := t.remote.increase(id, delta)
+		if err != nil {
+			t.registry.failed(id, t.now, err.Error(), false)
+			err = fmt.Errorf("increase %s by %d: %w", id, delta, err)
+		} else {
+			t.registry.register(id, delta, t.clock.Now())
+		}
 		grew := 0
-		if after, still := a.sizeOf(p.group.ID); known && still {
+		if after, still := t.sizeOf(id); known && still {
 			grew = after - before
 		} else if err == nil {
-			grew = p.size - p.current
+			grew = delta
 		}
 		t.round.attempt(p, grew, err)
 		if err != nil {
-			return nil, nil, false, err
+			return err
 		}
 	}
-	a.registry.recalculate()
-	return plan, best.pods, true, nil
+	t.registry.recalculate()
+	return nil
 }
 
 // sizeOf is how large a group really is, whatever Cluster Autoscaler has heard.
@@ -188,18 +208,6 @@ func (t *attempt) best() (*option, int, error) {
 		return nil, 0, err
 	}
 	return best, count, nil
-}
-
-// execute makes one step of a plan.
-func (a *Autoscaler) execute(p planned, now time.Time) error {
-	delta := p.size - p.current
-	a.remote.gpuLabel() // for a metric
-	if err := a.remote.increase(p.group.ID, delta); err != nil {
-		a.registry.failed(p.group.ID, now, err.Error(), false)
-		return fmt.Errorf("increase %s by %d: %w", p.group.ID, delta, err)
-	}
-	a.registry.register(p.group.ID, delta, a.clock.Now())
-	return nil
 }
 
 // kindsOf groups equal pods of one controller. The order of the kinds is random.
@@ -483,16 +491,9 @@ func (a *Autoscaler) scaleUpToMin(v *view, now time.Time) error {
 		}
 		plan = append(plan, planned{group: g, current: size, size: size + count})
 	}
-	if len(plan) == 0 {
-		return nil
+	err := t.carryOut(plan)
+	if err == nil && len(plan) > 0 {
+		a.lastScaleUp = now
 	}
-	a.remote.gpuTypes()
-	for _, p := range plan {
-		if err := a.execute(p, now); err != nil {
-			return err
-		}
-	}
-	a.registry.recalculate()
-	a.lastScaleUp = now
-	return nil
+	return err
 }
