@@ -1,7 +1,9 @@
 package apportion
 
 import (
+	"encoding/binary"
 	"math"
+	"math/big"
 	"math/bits"
 	"slices"
 )
@@ -59,33 +61,19 @@ func multiplyDivide(a wide, b uint64, d wide) (uint64, wide) {
 		quotient, rest := bits.Div64(n[1], n[2], d.lo)
 		return quotient, wide{0, rest}
 	}
-	// With the highest bit of the divisor set, the quotient of the highest words exceeds the true
-	// one by at most two (Knuth's algorithm D).
-	shift := bits.LeadingZeros64(d.hi)
-	d = d.shiftLeft(shift)
-	high := wide{n[0], n[1]}.shiftLeft(shift)
-	middle := wide{n[1], n[2]}.shiftLeft(shift)
-	n = [3]uint64{high.hi, middle.hi, middle.lo}
-	quotient := uint64(math.MaxUint64)
-	if n[0] < d.hi {
-		quotient, _ = bits.Div64(n[0], n[1], d.hi)
-	}
-	product := d.times(quotient)
-	for slices.Compare(product[:], n[:]) > 0 {
-		quotient--
-		product = d.times(quotient)
-	}
-	rest := wide{n[1], n[2]}.minus(wide{product[1], product[2]})
-	return quotient, rest.shiftRight(shift)
+	quotient, rest := new(big.Int).QuoRem(number(n[:]...), number(d.hi, d.lo), new(big.Int))
+	var text [16]byte
+	rest.FillBytes(text[:])
+	return quotient.Uint64(), wide{binary.BigEndian.Uint64(text[:8]), binary.BigEndian.Uint64(text[8:])}
 }
 
-// shiftLeft and shiftRight shift by less than 64 bits.
-func (a wide) shiftLeft(by int) wide {
-	return wide{a.hi<<by | a.lo>>1>>(63-by), a.lo << by}
-}
-
-func (a wide) shiftRight(by int) wide {
-	return wide{a.hi >> by, a.lo>>by | a.hi<<1<<(63-by)}
+// number is the number of the words, the highest first.
+func number(words ...uint64) *big.Int {
+	var text []byte
+	for _, word := range words {
+		text = binary.BigEndian.AppendUint64(text, word)
+	}
+	return new(big.Int).SetBytes(text)
 }
 
 // addUpTo is a+b, or the largest number if the sum is larger.
