@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
@@ -44,7 +45,7 @@ func TestScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rollout := scale.Reference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "web"}
+	rollout := v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "web"}
 	if _, err := c.Get(ctx, "default", rollout); scale.ReasonOf(err) != scale.ReasonUnknownKind {
 		t.Errorf("before its kind is there: %v", err)
 	}
@@ -63,14 +64,14 @@ func TestScale(t *testing.T) {
 	if err := plane.Client.Status().Update(ctx, made); err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []scale.Reference{{Kind: "Deployment", Name: "web"}, {Kind: "StatefulSet", Name: "web"}, rollout} {
+	for _, ref := range []v1alpha1.ScaleTargetReference{{Kind: "Deployment", Name: "web"}, {Kind: "StatefulSet", Name: "web"}, rollout} {
 		t.Run(ref.Kind, func(t *testing.T) { readAndWritten(ctx, t, plane, c, ref) })
 	}
 	t.Run("recreated", func(t *testing.T) { recreated(ctx, t, plane, c) })
 	t.Run("watched", func(t *testing.T) { watchedScales(ctx, t, plane) })
 }
 
-func readAndWritten(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c *scale.Client, ref scale.Reference) {
+func readAndWritten(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c *scale.Client, ref v1alpha1.ScaleTargetReference) {
 	was, err := c.Get(ctx, "default", ref)
 	if err != nil || was.Replicas != 3 || was.Selector.String() != "app=web" || was.UID == "" {
 		t.Fatalf("read %+v, %v", was, err)
@@ -101,7 +102,7 @@ func readAndWritten(ctx context.Context, t *testing.T, plane *controlplane.Contr
 
 // What was read of an object is not written to the next of its name.
 func recreated(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c *scale.Client) {
-	was, err := c.Get(ctx, "default", scale.Reference{Kind: "StatefulSet", Name: "web"})
+	was, err := c.Get(ctx, "default", v1alpha1.ScaleTargetReference{Kind: "StatefulSet", Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func watchedScales(ctx context.Context, t *testing.T, plane *controlplane.Contro
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := scale.Reference{Kind: "Deployment", Name: "web"}
+	ref := v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"}
 	if _, err := c.Get(ctx, "default", ref); scale.ReasonOf(err) != scale.ReasonForbidden || !strings.Contains(err.Error(), `"deployments/scale"`) {
 		t.Errorf("without a right: %v", err)
 	}

@@ -130,6 +130,14 @@ type ScaleTargetReference struct {
 	Name string `json:"name"`
 }
 
+// String returns the reference in words.
+func (r ScaleTargetReference) String() string {
+	if r.APIVersion == "" {
+		return r.Kind + " " + r.Name
+	}
+	return r.APIVersion + " " + r.Kind + " " + r.Name
+}
+
 // BalancerPolicyName names a policy of a Balancer.
 type BalancerPolicyName string
 

@@ -126,8 +126,7 @@ func pollReads(readings []reading) int {
 }
 
 // readOne reads the Scale of a target and watches the target.
-func (r *reconciler) readOne(ctx context.Context, namespace string, target v1alpha1.ScaleTargetReference) (out reading) {
-	ref := scale.Reference{APIVersion: target.APIVersion, Kind: target.Kind, Name: target.Name}
+func (r *reconciler) readOne(ctx context.Context, namespace string, ref v1alpha1.ScaleTargetReference) (out reading) {
 	out.scale, out.err = r.scales.Get(ctx, namespace, ref)
 	if out.err == nil {
 		out.again = r.watcher.Watch(out.scale.Resource, out.scale.Namespace)

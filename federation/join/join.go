@@ -215,9 +215,7 @@ func (j *joiner) ensure(ctx context.Context, where string, c client.Client, o cl
 	if err != nil {
 		return fmt.Errorf("in the %s: %s: %w", where, nameOf(o), err)
 	}
-	j.did(where, nameOf(o), cmp.Or(map[controllerutil.OperationResult]string{
-		controllerutil.OperationResultCreated: "created", controllerutil.OperationResultUpdated: "updated",
-	}[result], "unchanged"))
+	j.did(where, nameOf(o), string(result))
 	return nil
 }
 

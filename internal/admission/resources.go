@@ -105,22 +105,14 @@ var synonyms = map[string]string{
 	"hugepages": hugePages + "2Mi", "hugepage": hugePages + "2Mi", "maxpods": "pods", "podcount": "pods", "podcapacity": "pods",
 }
 
-// lettersOf returns the letters, in lower case, and digits of a name.
-func lettersOf(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r + ('a' - 'A')
-		}
-		return -1
-	}, name)
-}
-
 // meant returns the right name for a wrong one; empty if no name is similar.
 func meant(name string, of Holder) string {
-	plain := lettersOf(name)
+	plain := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(name))
 	if of == OfVolume {
 		return "storage"
 	}

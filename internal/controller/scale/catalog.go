@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 // groupApps is the API group of the kinds that need no apiVersion.
@@ -44,7 +46,7 @@ func newCatalog(found discovery.DiscoveryInterface, o Options) *catalog {
 // resolve finds the resource of a reference. If it is unknown, resolve looks again after a refresh,
 // or after an attempt that the interval did not allow: another caller may have refreshed the
 // catalog meanwhile.
-func (c *catalog) resolve(ref Reference) (schema.GroupVersionResource, *Error) {
+func (c *catalog) resolve(ref v1alpha1.ScaleTargetReference) (schema.GroupVersionResource, *Error) {
 	resource, err := c.find(ref)
 	if err != nil && (err.Reason == ReasonUnknownKind || err.Reason == ReasonNoScale) {
 		c.refresh()
@@ -63,7 +65,7 @@ func (c *catalog) refresh() {
 	}
 }
 
-func (c *catalog) find(ref Reference) (schema.GroupVersionResource, *Error) {
+func (c *catalog) find(ref v1alpha1.ScaleTargetReference) (schema.GroupVersionResource, *Error) {
 	kind, versions, wrong := parse(ref)
 	if wrong != nil {
 		return schema.GroupVersionResource{}, wrong
@@ -100,7 +102,7 @@ func (c *catalog) find(ref Reference) (schema.GroupVersionResource, *Error) {
 }
 
 // parse returns the kind of a reference and the version it asks for, if any.
-func parse(ref Reference) (schema.GroupKind, []string, *Error) {
+func parse(ref v1alpha1.ScaleTargetReference) (schema.GroupKind, []string, *Error) {
 	if ref.Kind == "" || ref.Name == "" {
 		return schema.GroupKind{}, nil, invalid(ref, errors.New("it needs a kind and a name"))
 	}
@@ -128,13 +130,13 @@ func serves(list *metav1.APIResourceList, name string) bool {
 	return false
 }
 
-func invalid(ref Reference, err error) *Error {
+func invalid(ref v1alpha1.ScaleTargetReference, err error) *Error {
 	return &Error{Reason: ReasonInvalidReference, Reference: ref, Err: err}
 }
 
 // unknown is the error about a kind that is not served, or about an API server that cannot say
 // which kinds it serves.
-func unknown(ref Reference, err error) *Error {
+func unknown(ref v1alpha1.ScaleTargetReference, err error) *Error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || errors.Is(err, memory.ErrCacheNotFound) {
 		return &Error{
 			Reason: ReasonUnknownKind, Reference: ref,

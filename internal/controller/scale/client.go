@@ -17,30 +17,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/scale"
 	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
-
-// Reference names an object in the namespace of the one that refers to it.
-type Reference struct {
-	// APIVersion is group/version. It may be empty for Deployment, StatefulSet and ReplicaSet,
-	// which are those of the group apps. Whatever the version, the object is read and written in
-	// the one that the API server prefers.
-	APIVersion string
-	Kind       string
-	Name       string
-}
-
-// String returns the reference in words.
-func (r Reference) String() string {
-	if r.APIVersion == "" {
-		return r.Kind + " " + r.Name
-	}
-	return r.APIVersion + " " + r.Kind + " " + r.Name
-}
 
 // Scale is the Scale subresource of an object as it was read.
 type Scale struct {
 	Namespace string
-	Reference Reference
+	Reference v1alpha1.ScaleTargetReference
 	// Resource is the resource of the reference's kind, for a Watcher.
 	Resource schema.GroupVersionResource
 	// Replicas is how many replicas are asked for, StatusReplicas how many exist according to the
@@ -92,7 +76,7 @@ func New(config *rest.Config, o Options) (*Client, error) {
 
 // Resolve returns the resource of a reference, whether or not the object exists. The error is an
 // *Error.
-func (c *Client) Resolve(ref Reference) (schema.GroupVersionResource, error) {
+func (c *Client) Resolve(ref v1alpha1.ScaleTargetReference) (schema.GroupVersionResource, error) {
 	resource, err := c.catalog.resolve(ref)
 	if err != nil {
 		return schema.GroupVersionResource{}, err
@@ -102,7 +86,7 @@ func (c *Client) Resolve(ref Reference) (schema.GroupVersionResource, error) {
 
 // Get reads the Scale of an object. The error is an *Error. If it is about an empty selector, the
 // other fields of the Scale are set.
-func (c *Client) Get(ctx context.Context, namespace string, ref Reference) (Scale, error) {
+func (c *Client) Get(ctx context.Context, namespace string, ref v1alpha1.ScaleTargetReference) (Scale, error) {
 	if namespace == "" {
 		return Scale{}, invalid(ref, errors.New("it needs a namespace"))
 	}
@@ -143,7 +127,7 @@ func (c *Client) Update(ctx context.Context, was Scale, replicas int32) (Scale, 
 
 // explain converts the error of a verb into an Error. A 404 that is not about the object means that
 // the kind is no longer served.
-func (c *Client) explain(err error, verb, namespace string, ref Reference, resource schema.GroupVersionResource) error {
+func (c *Client) explain(err error, verb, namespace string, ref v1alpha1.ScaleTargetReference, resource schema.GroupVersionResource) error {
 	if apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err) {
 		c.catalog.refresh()
 		if _, gone := c.catalog.resolve(ref); gone != nil {
@@ -154,7 +138,7 @@ func (c *Client) explain(err error, verb, namespace string, ref Reference, resou
 }
 
 // read converts the answer of the API server into a Scale.
-func read(answer *autoscalingv1.Scale, namespace string, ref Reference, resource schema.GroupVersionResource) (Scale, error) {
+func read(answer *autoscalingv1.Scale, namespace string, ref v1alpha1.ScaleTargetReference, resource schema.GroupVersionResource) (Scale, error) {
 	s := Scale{
 		Namespace: namespace, Reference: ref, Resource: resource,
 		Replicas: answer.Spec.Replicas, StatusReplicas: answer.Status.Replicas,

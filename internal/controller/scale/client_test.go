@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
@@ -40,36 +41,38 @@ func TestGet(t *testing.T) {
 	s.answer(http.MethodGet, path("apps/v1", "deployments", "secret"), denied)
 	s.answer(http.MethodGet, path("apps/v1", "deployments", "broken"), metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError})
 
-	deployment := func(name string) scale.Reference { return scale.Reference{Kind: "Deployment", Name: name} }
-	rollout := func(version string) scale.Reference {
-		return scale.Reference{APIVersion: version, Kind: "Rollout", Name: "api"}
+	deployment := func(name string) v1alpha1.ScaleTargetReference {
+		return v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: name}
+	}
+	rollout := func(version string) v1alpha1.ScaleTargetReference {
+		return v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "Rollout", Name: "api"}
 	}
 	tests := map[string]struct {
-		ref      scale.Reference
+		ref      v1alpha1.ScaleTargetReference
 		reason   scale.Reason
 		replicas int32
 		resource string
 		says     string // part of the error
 	}{
 		"without apiVersion":     {ref: deployment("web"), replicas: 3, resource: "apps/v1, Resource=deployments"},
-		"with apiVersion":        {ref: scale.Reference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, replicas: 3, resource: "apps/v1, Resource=deployments"},
+		"with apiVersion":        {ref: v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, replicas: 3, resource: "apps/v1, Resource=deployments"},
 		"custom resource":        {ref: rollout("example.com/v1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
 		"not preferred version":  {ref: rollout("example.com/v1beta1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
 		"version not served":     {ref: rollout("example.com/v9"), reason: scale.ReasonUnknownKind, says: "does not serve this kind"},
-		"unknown kind":           {ref: scale.Reference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "x"}, reason: scale.ReasonUnknownKind, says: "install its definition"},
-		"apps without the kind":  {ref: scale.Reference{Kind: "StatefulSet", Name: "x"}, reason: scale.ReasonUnknownKind},
+		"unknown kind":           {ref: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "x"}, reason: scale.ReasonUnknownKind, says: "install its definition"},
+		"apps without the kind":  {ref: v1alpha1.ScaleTargetReference{Kind: "StatefulSet", Name: "x"}, reason: scale.ReasonUnknownKind},
 		"no object":              {ref: deployment("none"), reason: scale.ReasonNotFound, says: "Deployment none in namespace shop"},
-		"no scale":               {ref: scale.Reference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x"}, reason: scale.ReasonNoScale, says: "daemonsets.apps has no scale"},
-		"no scale in the core":   {ref: scale.Reference{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}, reason: scale.ReasonNoScale, says: "configmaps has no scale"},
-		"not in a namespace":     {ref: scale.Reference{APIVersion: "v1", Kind: "Node", Name: "x"}, reason: scale.ReasonInvalidReference, says: "not namespaced"},
-		"kind needs apiVersion":  {ref: scale.Reference{Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: "set apiVersion"},
-		"apiVersion not parsed":  {ref: scale.Reference{APIVersion: "a/b/c", Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: `"a/b/c"`},
+		"no scale":               {ref: v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x"}, reason: scale.ReasonNoScale, says: "daemonsets.apps has no scale"},
+		"no scale in the core":   {ref: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}, reason: scale.ReasonNoScale, says: "configmaps has no scale"},
+		"not in a namespace":     {ref: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "Node", Name: "x"}, reason: scale.ReasonInvalidReference, says: "not namespaced"},
+		"kind needs apiVersion":  {ref: v1alpha1.ScaleTargetReference{Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: "set apiVersion"},
+		"apiVersion not parsed":  {ref: v1alpha1.ScaleTargetReference{APIVersion: "a/b/c", Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: `"a/b/c"`},
 		"no name":                {ref: deployment(""), reason: scale.ReasonInvalidReference, says: "kind and a name"},
 		"no selector":            {ref: deployment("all"), reason: scale.ReasonEmptySelector, replicas: 4, says: "labelSelectorPath"},
 		"selector not parsed":    {ref: deployment("odd"), reason: scale.ReasonUnavailable, says: "selector"},
 		"forbidden":              {ref: deployment("secret"), reason: scale.ReasonForbidden, says: `"get" on resource "deployments/scale" of API group "apps"`},
 		"server at fault":        {ref: deployment("broken"), reason: scale.ReasonUnavailable},
-		"first version is other": {ref: scale.Reference{APIVersion: "example.com/v2beta1", Kind: "Future", Name: "x"}, reason: scale.ReasonNotFound},
+		"first version is other": {ref: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v2beta1", Kind: "Future", Name: "x"}, reason: scale.ReasonNotFound},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +105,7 @@ func TestGet(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	s, c, _ := start(t)
 	s.add("apps/v1", "deployments", "web", "app=web", 3)
-	ref := scale.Reference{Kind: "Deployment", Name: "web"}
+	ref := v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"}
 	was, err := c.Get(t.Context(), "shop", ref)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +141,7 @@ func TestUpdate(t *testing.T) {
 // reference is wrong.
 func TestAKindThatComesAndGoes(t *testing.T) {
 	s, c, clock := start(t)
-	ref := scale.Reference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "api"}
+	ref := v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "api"}
 	expect := func(reason scale.Reason, discoveries int) {
 		t.Helper()
 		if _, err := c.Get(t.Context(), "shop", ref); scale.ReasonOf(err) != reason {
@@ -176,11 +179,11 @@ func TestAGroupThatCanNotBeAsked(t *testing.T) {
 	s.add("example.com/v1", "rollouts", "api", "app=api", 2)
 	s.add("apps/v1", "deployments", "web", "app=web", 3)
 	s.answer(http.MethodGet, "/apis/example.com/v1", metav1.Status{Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable})
-	ref := scale.Reference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "api"}
+	ref := v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "api"}
 	if _, err := c.Get(t.Context(), "shop", ref); scale.ReasonOf(err) != scale.ReasonUnavailable {
 		t.Errorf("its group does not answer: %v", err)
 	}
-	if _, err := c.Get(t.Context(), "shop", scale.Reference{Kind: "Deployment", Name: "web"}); err != nil {
+	if _, err := c.Get(t.Context(), "shop", v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"}); err != nil {
 		t.Errorf("another group: %v", err)
 	}
 	s.mu.Lock()
@@ -196,7 +199,7 @@ func TestAGroupThatCanNotBeAsked(t *testing.T) {
 func TestAServerThatIsAway(t *testing.T) {
 	s, c, _ := start(t)
 	s.Close()
-	if _, err := c.Get(t.Context(), "shop", scale.Reference{Kind: "Deployment", Name: "web"}); scale.ReasonOf(err) != scale.ReasonUnavailable {
+	if _, err := c.Get(t.Context(), "shop", v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"}); scale.ReasonOf(err) != scale.ReasonUnavailable {
 		t.Error(err)
 	}
 }

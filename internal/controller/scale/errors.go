@@ -6,6 +6,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 // Reason is the kind of failure of an Error. The values can be used in conditions and as labels of
@@ -43,7 +45,7 @@ const (
 type Error struct {
 	Reason    Reason
 	Namespace string // empty if the reference itself is invalid
-	Reference Reference
+	Reference v1alpha1.ScaleTargetReference
 	// Err describes the failure, with what to do if that is known.
 	Err error
 }
@@ -70,7 +72,7 @@ func ReasonOf(err error) Reason {
 
 // classify converts the answer of the API server to a verb on the Scale of a resource into an
 // Error.
-func classify(err error, verb, namespace string, ref Reference, resource schema.GroupResource) *Error {
+func classify(err error, verb, namespace string, ref v1alpha1.ScaleTargetReference, resource schema.GroupResource) *Error {
 	e := &Error{Reason: ReasonUnavailable, Namespace: namespace, Reference: ref, Err: err}
 	switch {
 	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err): // a path that is not served says nothing about the object

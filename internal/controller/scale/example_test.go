@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
@@ -18,13 +19,13 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	read, err := client.Get(context.Background(), "shop", scale.Reference{Kind: "Deployment", Name: "web"})
+	read, err := client.Get(context.Background(), "shop", v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"})
 	fmt.Println(read.Replicas, read.Selector, err)
 	written, err := client.Update(context.Background(), read, 5)
 	fmt.Println(written.Replicas, err)
 	_, err = client.Update(context.Background(), read, 1)
 	fmt.Println(scale.ReasonOf(err))
-	_, err = client.Get(context.Background(), "shop", scale.Reference{Kind: "Rollout", Name: "web"})
+	_, err = client.Get(context.Background(), "shop", v1alpha1.ScaleTargetReference{Kind: "Rollout", Name: "web"})
 	fmt.Println(err)
 	// Output:
 	// 3 app=web <nil>
