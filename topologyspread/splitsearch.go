@@ -26,7 +26,6 @@ type window struct{ from, to int64 }
 type span struct {
 	least, full, rest int64
 	base              int64 // what the zone yields with the least nodes
-	room              int64
 }
 
 func (s *span) extra() int64 { return max(0, s.full-s.least) }
@@ -204,7 +203,7 @@ func (p *problem) outline(w window) *outline {
 }
 
 func (p *problem) span(z *zone, w window) span {
-	s := span{room: z.room}
+	var s span
 	if w.from > 0 {
 		s.least = max(0, (w.from-z.count-z.free+p.perNode-1)/p.perNode)
 		if !z.active || z.opened {

@@ -9,21 +9,21 @@ import (
 // printed or exported comes from it.
 type Decision struct {
 	// Trail is how the expander came to its choice.
-	Trail expander.Trail `json:"trail,omitempty"`
+	Trail expander.Trail
 	// Chosen is empty where no group could help any pod.
-	Chosen string `json:"chosen,omitempty"`
+	Chosen string
 	// Members are the chosen group and its partners, by name.
-	Members []string `json:"members,omitempty"`
+	Members []string
 	// Need is the number of nodes that the pods of the option need.
-	Need int `json:"need"`
+	Need int
 	// Unplaced is the part of Need no member had room for.
-	Unplaced int `json:"unplaced"`
+	Unplaced int
 	// Groups says of every group of the cloud what happened to it, by name.
-	Groups []GroupOutcome `json:"groups"`
+	Groups []GroupOutcome
 	// Pods says of every kind of pending pod what happened to it.
-	Pods []PodOutcome `json:"pods,omitempty"`
+	Pods []PodOutcome
 	// Warnings are for the operator: overlapping quotas and the like.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []string
 }
 
 // Outcome says in one word what happened to a group or of pods.
@@ -64,29 +64,29 @@ const (
 
 // GroupOutcome is what happened to one group.
 type GroupOutcome struct {
-	Group   string  `json:"group"`
-	Outcome Outcome `json:"outcome"`
+	Group   string
+	Outcome Outcome
 	// Reason is a sentence fragment a person understands.
-	Reason string `json:"reason,omitempty"`
+	Reason string
 	// DiffersFrom is the chosen group, where this one is not similar to it, and
 	// Differences are why, with this group on the left.
-	DiffersFrom string                    `json:"differsFrom,omitempty"`
-	Differences []nodegroupset.Difference `json:"differences,omitempty"`
+	DiffersFrom string
+	Differences []nodegroupset.Difference
 }
 
 // PodOutcome is what happened to pods that are equal to the scheduler.
 type PodOutcome struct {
 	// Example is namespace/name of the first of them.
-	Example string  `json:"example"`
-	Count   int     `json:"count"`
-	Outcome Outcome `json:"outcome"`
-	Reason  string  `json:"reason,omitempty"`
+	Example string
+	Count   int
+	Outcome Outcome
+	Reason  string
 	// Rejections are why each group takes none of them, where that is the reason.
-	Rejections []Rejection `json:"rejections,omitempty"`
+	Rejections []Rejection
 	// Tried is what each group answers to one of them, if Options.Explain selects it.
-	Tried []GroupAnswer `json:"-"`
+	Tried []GroupAnswer
 	// Pods are their positions among Survey.Pending.
-	Pods []int `json:"-"`
+	Pods []int
 }
 
 // GroupAnswer says whether a new node of a group takes a pod, or why not.
@@ -95,8 +95,8 @@ type GroupAnswer struct{ Group, Answer string }
 // Rejection is a reason for which groups do not take pods, and how many of them
 // have it; the most frequent comes first.
 type Rejection struct {
-	Reason string `json:"reason"`
-	Groups int    `json:"groups"`
+	Reason string
+	Groups int
 }
 
 // Attempt is one resize call and its result.

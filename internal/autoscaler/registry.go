@@ -23,8 +23,8 @@ const (
 
 // request is a scale-up Cluster Autoscaler has asked for and not seen the end of.
 type request struct {
-	increase       int
-	since, expects time.Time
+	increase int
+	expects  time.Time
 }
 
 // readiness counts the nodes of a group.
@@ -321,14 +321,14 @@ func (s *registry) register(id string, delta int, now time.Time) {
 	r := s.requests[id]
 	switch {
 	case r == nil && delta > 0:
-		s.requests[id] = &request{increase: delta, since: now, expects: now.Add(limit)}
+		s.requests[id] = &request{increase: delta, expects: now.Add(limit)}
 	case r == nil:
 	case r.increase+delta <= 0:
 		delete(s.requests, id)
 	default:
 		r.increase += delta
 		if delta > 0 {
-			r.since, r.expects = now, now.Add(limit)
+			r.expects = now.Add(limit)
 		}
 	}
 }

@@ -152,7 +152,7 @@ func (a *Autoscaler) survey(now time.Time) []Group {
 }
 
 func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
-	out := Group{ID: g.ID, Min: g.MinSize(), Max: g.MaxSize(), Target: a.registry.ranges[g.ID].target}
+	out := Group{ID: g.ID, Max: g.MaxSize(), Target: a.registry.ranges[g.ID].target}
 	out.Upcoming = max(0, a.registry.upcoming(g.ID))
 	if t := a.templates[g.ID]; t != nil {
 		out.BackedOffUntil, out.BackoffReason, _ = a.registry.backoffs.Active(g.ID, now)

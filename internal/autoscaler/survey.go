@@ -20,8 +20,8 @@ type Survey struct {
 
 // Group is one node group as the cloud and the cluster show it.
 type Group struct {
-	ID       string
-	Min, Max int
+	ID  string
+	Max int
 	// Target is the size the cloud works towards.
 	Target int
 	// Upcoming nodes were ordered and are not ready yet.

@@ -15,10 +15,9 @@ type Budget struct {
 	Allowed int
 }
 
-// budgeted is a pod that budgets select, with their positions in the world. A free one moves whatever
-// they allow.
+// budgeted is a pod that budgets select, by their positions in the world. A free one moves whatever they
+// allow.
 type budgeted struct {
-	pod  *v1.Pod
 	by   []int
 	free bool
 }
@@ -40,8 +39,7 @@ func (p *planner) withinBudget(i int) bool {
 		for _, b := range pod.by {
 			if !pod.free && p.allowed[b] < 1 {
 				budget, o := &p.world.Budgets[b], p.outcome[i]
-				o.Outcome, o.Pod = NodeBlocked, pod.pod.Namespace+"/"+pod.pod.Name
-				o.Reason = fmt.Sprintf("has a pod that PodDisruptionBudget %s/%s protects, which allows no eviction", budget.Namespace, budget.Name)
+				o.Outcome, o.Reason = NodeBlocked, fmt.Sprintf("has a pod that PodDisruptionBudget %s/%s protects, which allows no eviction", budget.Namespace, budget.Name)
 				return false
 			}
 		}

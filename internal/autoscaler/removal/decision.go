@@ -50,21 +50,19 @@ func (o Outcome) Unneeded() bool { return unneeded[o] }
 
 // NodeOutcome is what happens to one node.
 type NodeOutcome struct {
-	Node    string  `json:"node"`
-	Group   string  `json:"group"`
-	Outcome Outcome `json:"outcome"`
+	Node    string
+	Group   string
+	Outcome Outcome
 	// Reason is a sentence fragment a person understands.
-	Reason string `json:"reason,omitempty"`
-	// Pod is namespace/name of the pod that keeps a Blocked node.
-	Pod string `json:"pod,omitempty"`
+	Reason string
 	// Drain: it has pods to move.
-	Drain bool `json:"drain,omitempty"`
+	Drain bool
 	// Behind is the larger group: that it waits for, or that it goes ahead of
 	// because it has waited long enough.
-	Behind string `json:"behind,omitempty"`
+	Behind string
 	// UnneededSince is that of World, brought up to date, and DueSince when the node may go first.
-	UnneededSince time.Time `json:"unneededSince,omitzero"`
-	DueSince      time.Time `json:"dueSince,omitzero"`
+	UnneededSince time.Time
+	DueSince      time.Time
 }
 
 // Decision is what one round wants to do and why. Everything that is logged,
@@ -72,10 +70,10 @@ type NodeOutcome struct {
 type Decision struct {
 	// Nodes says of every node of a group what happens to it, in the order of the
 	// world.
-	Nodes []NodeOutcome `json:"nodes"`
+	Nodes []NodeOutcome
 	// Go are the positions in Nodes of those that go, in this order.
-	Go []int `json:"-"`
+	Go []int
 	// Next is when the passing of time alone may change the decision; zero where
 	// it does not.
-	Next time.Time `json:"next,omitzero"`
+	Next time.Time
 }

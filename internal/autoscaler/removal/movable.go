@@ -24,11 +24,11 @@ var replicating = []string{"ReplicaSet", "StatefulSet", "Job", "ReplicationContr
 
 // drain is what the rules about single pods say of a node.
 type drain struct {
-	movable         []*v1.Pod // that have to move when the node goes
-	budgeted        []budgeted
-	completing      *v1.Pod   // one that is to complete first; nil: there is none
-	blocked, reason string    // the pod that keeps the node, and why
-	until           time.Time // when the rules may say otherwise; zero: not by time alone
+	movable    []*v1.Pod // that have to move when the node goes
+	budgeted   []budgeted
+	completing bool      // one is to complete first
+	reason     string    // why the node stays whatever else is
+	until      time.Time // when the rules may say otherwise; zero: not by time alone
 }
 
 // drainOf applies the rules in Cluster Autoscaler's order.
@@ -45,12 +45,12 @@ func (w *World) drainOf(n *Node, o *Options) drain {
 		reason, free := o.keeps(pod, len(by) > 0, &d, w.Now)
 		switch {
 		case reason != "":
-			return drain{blocked: pod.Namespace + "/" + pod.Name, reason: "has a pod that " + reason, until: d.until}
+			return drain{reason: "has a pod that " + reason, until: d.until}
 		case !free && pod.Annotations[safeToEvict] == "on-completion":
-			d.completing = pod
+			d.completing = true
 			continue
 		case len(by) > 0:
-			d.budgeted = append(d.budgeted, budgeted{pod, by, free})
+			d.budgeted = append(d.budgeted, budgeted{by, free})
 		}
 		d.movable = append(d.movable, pod)
 	}

@@ -80,7 +80,7 @@ func (p *planner) findCandidates() {
 			continue
 		}
 		if f.reason != "" {
-			o.Outcome, o.Reason, o.Pod = NodeBlocked, f.reason, f.blocked
+			o.Outcome, o.Reason = NodeBlocked, f.reason
 			p.wakeAt(f.until)
 			continue
 		}
@@ -183,9 +183,8 @@ func (p *planner) await(i int) {
 	case now.Before(p.world.CoolingUntil):
 		o.Outcome, o.Reason = WaitsForCoolDown, p.world.Cooling
 		p.wakeAt(p.world.CoolingUntil)
-	case p.drains[i].completing != nil:
-		pod := p.drains[i].completing
-		o.Outcome, o.Reason, o.Pod = WaitsForPod, "has a pod that is to complete first", pod.Namespace+"/"+pod.Name
+	case p.drains[i].completing:
+		o.Outcome, o.Reason = WaitsForPod, "has a pod that is to complete first"
 	default:
 		o.Reason = state
 		p.due = append(p.due, i)
