@@ -35,12 +35,11 @@ type seat struct {
 	pod      *v1.Pod
 	domains  []int // by constraint, none if it does not count the pod
 	cordoned bool
-	cost     int32 // that it has
-	foreign  bool  // the cost stays as it is
-	rank     int   // see field.rank
-	level    int   // in the domain of the first constraint
-	second   int   // in the domain of the second one
-	want     int32 // the cost that the levels mean
+	cost     int32               // that it has
+	foreign  bool                // the cost stays as it is
+	rank     int                 // see field.rank
+	level    [maxConstraints]int // in the domain of each constraint
+	want     int32               // the cost that the levels mean
 }
 
 const none = -1
@@ -167,11 +166,7 @@ func (f *field) count(at sites, others []*v1.Pod) {
 func (f *field) narrow() {
 	var kept []int
 	for k := range f.constraints {
-		counts := false
-		for _, s := range f.seats {
-			counts = counts || s.domains[k] != none
-		}
-		if counts && len(kept) < maxConstraints {
+		if len(kept) < maxConstraints && slices.ContainsFunc(f.seats, func(s *seat) bool { return s.domains[k] != none }) {
 			kept = append(kept, k)
 		}
 	}

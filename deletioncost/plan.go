@@ -27,7 +27,7 @@ func (f *field) plan() {
 		case s.foreign:
 			s.want = s.cost
 		case s.domains[0] != none:
-			s.want = -int32(f.step(0)*f.value(0, s.level) + f.value(1, s.second))
+			s.want = -int32(f.step(0)*f.value(0, s.level[0]) + f.value(1, s.level[1]))
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (f *field) stay(domain []*seat, lowest int) ([]*seat, int) {
 	var out []*seat
 	for _, s := range domain {
 		if s.foreign && s.cost >= 0 {
-			s.level = lowest
+			s.level[0] = lowest
 			lowest++
 		} else {
 			out = append(out, s)
@@ -128,11 +128,11 @@ func (f *field) stay(domain []*seat, lowest int) ([]*seat, int) {
 // second gives the pods of a domain of the second constraint their levels. Pods with the same part
 // of the first constraint in their costs may be in any order.
 func (f *field) second(domain []*seat) {
-	slices.SortStableFunc(domain, func(a, b *seat) int { return cmp.Compare(a.level, b.level) })
+	slices.SortStableFunc(domain, func(a, b *seat) int { return cmp.Compare(a.level[0], b.level[0]) })
 	lowest := f.constraints[1].base[domain[0].domains[1]] + 1
 	for len(domain) > 0 {
 		n := 1
-		for n < len(domain) && f.value(0, domain[n].level) == f.value(0, domain[0].level) {
+		for n < len(domain) && f.value(0, domain[n].level[0]) == f.value(0, domain[0].level[0]) {
 			n++
 		}
 		f.settle(1, domain[:n], lowest)
@@ -143,13 +143,6 @@ func (f *field) second(domain []*seat) {
 // settle gives pods of one domain the levels from the lowest on. Those whose costs mean one of these
 // levels have it, and the others take what is left, those on cordoned nodes the highest levels.
 func (f *field) settle(constraint int, pods []*seat, lowest int) {
-	set := func(s *seat, level int) {
-		if constraint == 0 {
-			s.level = level
-		} else {
-			s.second = level
-		}
-	}
 	taken := make([]bool, len(pods))
 	free := f.constraints[constraint].free
 	var left []*seat
@@ -165,7 +158,7 @@ func (f *field) settle(constraint int, pods []*seat, lowest int) {
 		}
 		if i := at - lowest; i >= 0 && i < len(taken) && !taken[i] && at != none {
 			taken[i] = true
-			set(s, at)
+			s.level[constraint] = at
 		} else {
 			left = append(left, s)
 		}
@@ -173,7 +166,7 @@ func (f *field) settle(constraint int, pods []*seat, lowest int) {
 	slices.SortStableFunc(left, func(a, b *seat) int { return cmp.Compare(btoi(a.cordoned), btoi(b.cordoned)) })
 	for i := range taken {
 		if !taken[i] {
-			set(left[0], lowest+i)
+			left[0].level[constraint] = lowest + i
 			left = left[1:]
 		}
 	}
