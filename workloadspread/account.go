@@ -54,7 +54,7 @@ func (p *pass) account() {
 			p.status.Unassigned++
 			continue
 		}
-		p.counts.edit(m.revision, m.subset).Replicas++
+		p.counts.row(m.revision)[m.subset].Replicas++
 	}
 	if p.Workload.Revision != "" {
 		p.counts.row(p.Workload.Revision)
@@ -72,7 +72,7 @@ func (p *pass) account() {
 				p.decision.Events.Add(v1.EventTypeWarning, ReasonDeletionTimedOut, name, "the deletion or eviction of pod %s was admitted %d seconds ago and it is still there: it counts again", name, deletingTimeout(p.Spec))
 			})
 			if creating != nil || deleting != nil {
-				count := p.counts.edit(revision, i)
+				count := &p.counts.row(revision)[i]
 				count.CreatingPods, count.DeletingPods = creating, deleting
 			}
 		}

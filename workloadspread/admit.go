@@ -95,7 +95,7 @@ func Admit(s State, pod NewPod) Admission {
 	}
 	a := s.answer(i, "it is the first that is open")
 	if i >= 0 && (c.simulated(pod) || c.limits(pod.Revision)[i] != Unlimited) {
-		count := c.edit(pod.Revision, i)
+		count := &c.row(pod.Revision)[i]
 		count.CreatingPods = with(count.CreatingPods, pod.ID, stamp(s.Now))
 		a.Status, a.Changed = c.stored(), true
 	}
@@ -108,7 +108,7 @@ func (c *counts) complete(revision string) (n int32, all bool) {
 	if !c.Workload.Found || kindOf(c.Spec) == otherKind {
 		return 0, false
 	}
-	if n = c.sum(revision); n >= c.replicas() {
+	if n = c.sum(revision); n >= c.Workload.Replicas {
 		return n, true
 	}
 	if !c.others(revision) {
@@ -118,7 +118,7 @@ func (c *counts) complete(revision string) (n int32, all bool) {
 	for other := range c.rows {
 		n += c.sum(other)
 	}
-	return n, n >= c.replicas()+c.Workload.Surge
+	return n, n >= c.Workload.Replicas+c.Workload.Surge
 }
 
 // answer is the admission to a subset, or what happens if there is none.
@@ -138,9 +138,9 @@ func (s State) admitted(i int, reason, why string) Admission {
 // choose is the subset of a new pod, or -1.
 func (c *counts) choose(pod NewPod) int {
 	total := c.sum(pod.Revision)
-	steps := []int32{c.replicas()}
-	if !ordered(c.Spec) && total < c.replicas() {
-		steps = []int32{total + 1, c.replicas()}
+	steps := []int32{c.Workload.Replicas}
+	if !ordered(c.Spec) && total < c.Workload.Replicas {
+		steps = []int32{total + 1, c.Workload.Replicas}
 	}
 	for _, replicas := range steps {
 		if i := c.first(pod, c.limitsAt(pod.Revision, replicas)); i >= 0 {
@@ -200,34 +200,29 @@ type OldPod struct {
 // Release counts a pod as gone whose deletion or eviction is admitted. A pod is counted once, however
 // often it is asked for. It reports whether the status must be stored.
 func Release(s State, pod OldPod) (*v1alpha1.WorkloadSpreadStatus, bool) {
-	if !pod.Active || kindOf(s.Spec) == statefulSetKind {
+	c := s.counts()
+	i := c.index(pod.Subset)
+	if !pod.Active || kindOf(s.Spec) == statefulSetKind || i < 0 {
 		return s.Status, false
 	}
-	c := s.counts()
-	for i := range s.Spec.Subsets {
-		if s.Spec.Subsets[i].Name != pod.Subset {
-			continue
-		}
-		counted := c.limits(pod.Revision)[i] != Unlimited
-		_, creating := c.of(pod.Revision, i).CreatingPods[pod.ID]
-		if _, again := c.of(pod.Revision, i).DeletingPods[pod.Name]; counted && again || !counted && !creating {
-			return s.Status, false
-		}
-		count := c.edit(pod.Revision, i)
-		if creating {
-			count.CreatingPods = maps.Clone(count.CreatingPods)
-			delete(count.CreatingPods, pod.ID) // it exists, or it could not be deleted
-		}
-		if !counted {
-			return c.stored(), true
-		}
-		if creating {
-			count.Replicas++
-		}
-		count.DeletingPods = with(count.DeletingPods, pod.Name, stamp(s.Now))
+	counted := c.limits(pod.Revision)[i] != Unlimited
+	_, creating := c.of(pod.Revision, i).CreatingPods[pod.ID]
+	if _, again := c.of(pod.Revision, i).DeletingPods[pod.Name]; counted && again || !counted && !creating {
+		return s.Status, false
+	}
+	count := &c.row(pod.Revision)[i]
+	if creating {
+		count.CreatingPods = maps.Clone(count.CreatingPods)
+		delete(count.CreatingPods, pod.ID) // it exists, or it could not be deleted
+	}
+	if !counted {
 		return c.stored(), true
 	}
-	return s.Status, false
+	if creating {
+		count.Replicas++
+	}
+	count.DeletingPods = with(count.DeletingPods, pod.Name, stamp(s.Now))
+	return c.stored(), true
 }
 
 // with is a copy of a map with one more entry.

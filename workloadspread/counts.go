@@ -50,10 +50,6 @@ func (c *counts) of(revision string, i int) v1alpha1.WorkloadSubsetCount {
 	return v1alpha1.WorkloadSubsetCount{Name: c.Spec.Subsets[i].Name}
 }
 
-func (c *counts) edit(revision string, i int) *v1alpha1.WorkloadSubsetCount {
-	return &c.row(revision)[i]
-}
-
 func (c *counts) index(name string) int {
 	return slices.IndexFunc(c.Spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Name == name })
 }
@@ -92,8 +88,6 @@ func (c *counts) others(revision string) bool {
 	return false
 }
 
-func (c *counts) replicas() int32 { return c.Workload.Replicas }
-
 // overshoot is by how many pods of all revisions the subsets exceed their limits together.
 func (c *counts) overshoot() (n int32) {
 	for i, limit := range c.limitsOfAll() {
@@ -105,14 +99,14 @@ func (c *counts) overshoot() (n int32) {
 }
 
 // limits are the limits of the pods of a revision.
-func (c *counts) limits(revision string) []int32 { return c.limitsAt(revision, c.replicas()) }
+func (c *counts) limits(revision string) []int32 { return c.limitsAt(revision, c.Workload.Replicas) }
 
 func (c *counts) limitsAt(revision string, replicas int32) []int32 {
 	return Limits(c.Spec, replicas, c.held(func(i int) int32 { return c.used(revision, i) }))
 }
 
 // limitsOfAll are the limits of the pods of all revisions together.
-func (c *counts) limitsOfAll() []int32 { return Limits(c.Spec, c.replicas(), c.held(c.total)) }
+func (c *counts) limitsOfAll() []int32 { return Limits(c.Spec, c.Workload.Replicas, c.held(c.total)) }
 
 // held is what subsets that are marked as unschedulable keep; nil if there is none.
 func (s State) held(has func(i int) int32) []int32 {

@@ -1,6 +1,7 @@
 package workloadspread
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,12 +105,8 @@ func Inject(pod *v1.Pod, subset *v1alpha1.WorkloadSubset, a Assignment, selector
 }
 
 func nodeAffinity(pod *v1.Pod) *v1.NodeAffinity {
-	if pod.Spec.Affinity == nil {
-		pod.Spec.Affinity = &v1.Affinity{}
-	}
-	if pod.Spec.Affinity.NodeAffinity == nil {
-		pod.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{}
-	}
+	pod.Spec.Affinity = cmp.Or(pod.Spec.Affinity, &v1.Affinity{})
+	pod.Spec.Affinity.NodeAffinity = cmp.Or(pod.Spec.Affinity.NodeAffinity, &v1.NodeAffinity{})
 	return pod.Spec.Affinity.NodeAffinity
 }
 

@@ -24,19 +24,15 @@ const (
 	jobKind
 )
 
+var kinds = map[schema.GroupKind]kind{
+	{Group: "apps", Kind: "Deployment"}:  deploymentKind,
+	{Group: "apps", Kind: "ReplicaSet"}:  replicaSetKind,
+	{Group: "apps", Kind: "StatefulSet"}: statefulSetKind,
+	{Group: "batch", Kind: "Job"}:        jobKind,
+}
+
 func kindOf(spec *v1alpha1.WorkloadSpreadSpec) kind {
-	version, _ := schema.ParseGroupVersion(spec.TargetRef.APIVersion) // an invalid one has no group
-	switch (schema.GroupKind{Group: version.Group, Kind: spec.TargetRef.Kind}) {
-	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
-		return deploymentKind
-	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
-		return replicaSetKind
-	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		return statefulSetKind
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
-		return jobKind
-	}
-	return otherKind
+	return kinds[schema.FromAPIVersionAndKind(spec.TargetRef.APIVersion, spec.TargetRef.Kind).GroupKind()]
 }
 
 // FilterOf selects the pods of the workload that a WorkloadSpread has.

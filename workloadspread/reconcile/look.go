@@ -80,7 +80,11 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 		found.poll = scale.PollInterval
 		return nil //nolint:nilerr // the decision refuses the spec
 	}
-	mapping, err := r.mapping(schema.GroupKind{Group: version.Group, Kind: target.Kind}, version.Version)
+	kind := schema.GroupKind{Group: version.Group, Kind: target.Kind}
+	mapping, err := r.mapper.RESTMapping(kind, version.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = r.mapper.RESTMapping(kind) // in another version if this one is not served any more
+	}
 	if meta.IsNoMatchError(err) {
 		found.poll = scale.PollInterval
 		return nil // there is no such workload
@@ -108,16 +112,6 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 	}
 	found.workload.Revision, err = r.revision(ctx, object)
 	return err
-}
-
-// mapping finds the resource of a kind, in another version if the one that is named is not served
-// any more.
-func (r *reconciler) mapping(kind schema.GroupKind, version string) (*meta.RESTMapping, error) {
-	mapping, err := r.mapper.RESTMapping(kind, version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = r.mapper.RESTMapping(kind)
-	}
-	return mapping, err
 }
 
 // revision is the revision that new pods of a workload have; empty if it is not known.
@@ -160,7 +154,8 @@ func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread,
 	found.ahead = map[types.UID][]filter{}
 	for _, ref := range r.seen.in(s.Namespace) {
 		above, err := r.owners.Of(ctx, s.Namespace, &ref)
-		if isAmong(above, &s.Spec.TargetRef) {
+		switch {
+		case isAmong(above, &s.Spec.TargetRef):
 			found.owners = append(found.owners, ref.UID)
 			for i := range all {
 				if o := &all[i]; o.Name < s.Name && isAmong(above, &o.Spec.TargetRef) && hasPods(o, all) {
@@ -169,9 +164,7 @@ func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread,
 					}
 				}
 			}
-			continue
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
+		case client.IgnoreNotFound(err) != nil:
 			return err
 		}
 	}
