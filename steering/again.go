@@ -16,9 +16,9 @@ import (
 // before that shows, these wait for another boot. Cluster Autoscaler asks for more nodes where its
 // own simulation comes out that way. A member gets none that has that many on their way already, or of
 // whose nodes one has arrived.
-func (c *choice) again() (*pick, Decision, bool) {
-	if mode, _ := c.Mode(); mode != Steering || len(c.provided.kinds) <= 1 || !c.holds(c.at) {
-		return nil, Decision{}, false
+func (c *choice) again() (*pick, Decision) {
+	if !c.HidesFailures() || len(c.provided.kinds) <= 1 || !c.holds(c.at) {
+		return nil, Decision{}
 	}
 	for i := range c.request.Options {
 		o := &c.request.Options[i]
@@ -31,14 +31,14 @@ func (c *choice) again() (*pick, Decision, bool) {
 		if nodes <= 0 || m.held != "" {
 			continue
 		}
-		m.option = o
+		m.option = *o
 		s := &split{chosen: o.Group, need: nodes, bound: true, whole: true, members: []member{m}, shares: map[string]int{o.Group: nodes}, room: map[string]int{o.Group: nodes}}
 		s.result = []PlanMember{{Name: o.Group, Size: int(m.Size - m.lag), NewSize: int(m.Size-m.lag) + nodes}}
 		p := &pick{Group: o.Group, count: c.counts[o.Group], split: s, Share: nodes, pods: c.takers(o.Group, o.Group)}
 		reason := fmt.Sprintf("no other member of the set takes %d of the pods, and others may take the %d nodes that are on their way", len(bound.pods), coming)
-		return p, Decision{Group: o.Group, Asked: p.count, Granted: nodes, Members: s.result, Reason: reason}, true
+		return p, Decision{Group: o.Group, Asked: p.count, Granted: nodes, Members: s.result, Reason: reason}
 	}
-	return nil, Decision{}, false
+	return nil, Decision{}
 }
 
 // mayGrowAgain reports whether all nodes are still on their way that were when pods bound to a

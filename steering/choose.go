@@ -39,9 +39,8 @@ type plan struct {
 	why     string
 	need    int // nodes of the split when it began
 	granted int
-	Left    int                `json:"left"`
-	pods    map[types.UID]bool // that were pending when it began; nil if not known any more
-	kinds   map[string]bool    // of them
+	Left    int `json:"left"`
+	podSet      // that were pending when it began; nil if not known any more
 	members []PlanMember
 }
 
@@ -89,11 +88,41 @@ type Answer struct {
 
 // Asked answers the expander's question. It chooses a set of groups by the configured strategies,
 // and in the set the member that grows now.
-func (s *Machine) Asked(q Question) (Answer, error) {
-	p, err := s.choose(q)
-	if p == nil {
-		return Answer{Save: s.stopped && !s.stopSaved}, err
+func (s *Machine) Asked(request Question) (Answer, error) {
+	s.pick, s.stopped, s.unread, s.unasked, s.skipped = nil, false, false, false, 0
+	clear(s.grown)
+	if len(request.Options) == 0 {
+		return Answer{}, nil
 	}
+	c, err := s.newChoice(request)
+	if err != nil {
+		return Answer{}, err
+	}
+	c.noticeAsked()
+	p, decision := c.decide()
+	if p == nil && decision.Error == "" {
+		if once, d := c.again(); once != nil {
+			p, decision = once, d
+		}
+	}
+	decision.Call = "BestOptions"
+	mode, why := s.Mode()
+	if mode == DryRun {
+		decision.Reason = "would: " + decision.Reason
+		s.note(decision)
+		return Answer{}, nil
+	}
+	c.noticeQuestion(p, decision.Reason)
+	s.note(decision)
+	if p == nil {
+		s.stopped = decision.Error == ""
+		return Answer{Save: s.stopped && !s.stopSaved}, nil
+	}
+	if mode == PassThrough {
+		p.full, p.why = true, why
+	}
+	p.from, p.whole = c, c.whole() || p.split != nil && p.split.whole
+	s.pick = p
 	return Answer{Group: p.Group, Save: !p.full}, nil
 }
 
@@ -104,46 +133,6 @@ func (s *Machine) Unread() {
 	s.pick, s.stopped, s.unread, s.unasked = nil, false, true, false
 	clear(s.grown)
 	s.note(Decision{Call: "BestOptions", Reason: "Cluster Autoscaler stopped waiting before its question was read"})
-}
-
-// choose answers the expander's question; nil stops the scale-up.
-func (s *Machine) choose(request Question) (*pick, error) {
-	s.pick, s.stopped, s.unread, s.unasked, s.skipped = nil, false, false, false, 0
-	clear(s.grown)
-	if len(request.Options) == 0 {
-		return nil, nil
-	}
-	c, err := s.newChoice(request)
-	if err != nil {
-		return nil, err
-	}
-	c.noticeAsked()
-	p, decision := c.decide()
-	if p == nil && decision.Error == "" {
-		if once, d, ok := c.again(); ok {
-			p, decision = once, d
-		}
-	}
-	decision.Call = "BestOptions"
-	mode, why := s.Mode()
-	if mode == DryRun {
-		decision.Reason = "would: " + decision.Reason
-		s.note(decision)
-		return nil, nil
-	}
-	c.noticeQuestion(p, decision.Reason)
-	if p == nil {
-		s.stopped = decision.Error == ""
-		s.note(decision)
-		return nil, nil
-	}
-	if mode == PassThrough {
-		p.full, p.why = true, why
-	}
-	p.from, p.whole = c, c.whole() || p.split != nil && p.split.whole
-	s.pick = p
-	s.note(decision)
-	return p, nil
 }
 
 func (s *Machine) newChoice(request Question) (*choice, error) {
@@ -171,11 +160,12 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 // decide returns nil if no group is to grow now.
 func (c *choice) decide() (*pick, Decision) {
 	c.noticeUncounted()
-	if p, d, ok := c.showUnseen(); ok {
-		return p, d
-	}
-	if p, d, ok := c.showFailed(); ok {
-		return p, d
+	if c.HidesFailures() {
+		for _, show := range []func() (*pick, Decision){c.showUnseen, c.showFailed} {
+			if p, d := show(); p != nil {
+				return p, d
+			}
+		}
 	}
 	dropped := 0
 	if c.plannable = c.canPlan(); !c.plannable {
@@ -211,28 +201,22 @@ func (c *choice) decide() (*pick, Decision) {
 
 // showUnseen picks a group with nodes on their way that Cluster Autoscaler does not count, and
 // grants nothing: an increase answered with success makes it count all of them.
-func (c *choice) showUnseen() (*pick, Decision, bool) {
-	if mode, _ := c.Mode(); mode != Steering {
-		return nil, Decision{}, false
-	}
+func (c *choice) showUnseen() (*pick, Decision) {
 	for _, name := range c.names {
 		if n := c.Machine.unseen(c.view.Groups[name], c.at); n > 0 && !c.single(name) {
 			p := &pick{Group: name, count: c.options[name].NodeCount, split: &split{}}
 			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
-			return p, Decision{Group: name, Reason: reason}, true
+			return p, Decision{Group: name, Reason: reason}
 		}
 	}
-	return nil, Decision{}, false
+	return nil, Decision{}
 }
 
 // showFailed picks a group from which Cluster Autoscaler expects nodes that will not come: the group
 // has failed, or it has no others on their way and its share has room elsewhere. The increase is
 // refused: Cluster Autoscaler then leaves the group alone, expects nothing of it, and
 // asks for nodes for all pods.
-func (c *choice) showFailed() (*pick, Decision, bool) {
-	if mode, _ := c.Mode(); mode != Steering {
-		return nil, Decision{}, false
-	}
+func (c *choice) showFailed() (*pick, Decision) {
 	for _, name := range c.names {
 		b, n := c.state(name), c.counted(name)
 		_, _, failed := c.backoff.Active(name, c.at.now)
@@ -240,10 +224,10 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 		if in := n.overcounted(); b.Seen && in > 0 && vain && !c.single(name) {
 			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", in, name)
-			return &pick{Group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
+			return &pick{Group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}
 		}
 	}
-	return nil, Decision{}, false
+	return nil, Decision{}
 }
 
 // single reports whether an option must neither be split nor levelled with others.
@@ -373,14 +357,6 @@ func (c *choice) has(o *Option, pods map[types.UID]bool) bool {
 // uid identifies a pod. Pods that stand for a ProvisioningRequest have one too.
 func uid(pod *v1.Pod) types.UID {
 	return cmp.Or(pod.UID, types.UID(pod.Namespace+"/"+pod.Name))
-}
-
-func (c *choice) uids(o *Option) map[types.UID]bool {
-	out := make(map[types.UID]bool, len(o.Pods))
-	for _, i := range o.Pods {
-		out[uid(c.request.Pods[i])] = true
-	}
-	return out
 }
 
 // podsOf returns the pods of the options of groups.

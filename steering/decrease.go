@@ -40,7 +40,7 @@ func (s *Machine) Decreased(id string, delta int, reason string, err error) {
 	b.Seen = false // taking back is what Cluster Autoscaler does before it backs a group off
 	if err == nil {
 		b.resize(delta)
+		s.count(NodesGivenUp, -delta)
 	}
-	s.takenBack(NodesGivenUp, -delta, err)
 	s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Granted: delta, Reason: reason, Error: text(err)})
 }

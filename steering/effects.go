@@ -56,13 +56,6 @@ func (s *Machine) count(c Counter, n int) {
 	s.out.Counts[c] += n
 }
 
-// takenBack counts nodes that were taken back, unless the cloud refused.
-func (s *Machine) takenBack(c Counter, nodes int, err error) {
-	if err == nil {
-		s.count(c, nodes)
-	}
-}
-
 func (s *Machine) log(l Log) { s.out.Logs = append(s.out.Logs, l) }
 
 // event publishes something as a Kubernetes event.
@@ -83,6 +76,11 @@ func (s *Machine) warn(reason, message string) {
 	}
 	s.warned[message] = true
 	s.out.Warnings = append(s.out.Warnings, message)
+	s.alarm(reason, message)
+}
+
+// alarm is warn for what may come again.
+func (s *Machine) alarm(reason, message string) {
 	s.log(Log{Message: "Warning", Values: []any{"reason", reason, "message", message}})
 	s.event(reason, message)
 }

@@ -87,11 +87,6 @@ func (s *observation) unhealthy(g *Group, b *groupState) bool {
 	return g.existing() == 0 && b.target > 0 || b.Extra > 0 || s.count(g, b).troubled()
 }
 
-// overdue reports whether all nodes should have come by now, given when some were last ordered.
-func overdue(ordered time.Time, due int, now time.Time, provision time.Duration) bool {
-	return due > 0 && !ordered.IsZero() && now.Sub(ordered) >= provision
-}
-
 // writtenOff are nodes that count in the target size and that nothing waits for.
 type writtenOff struct {
 	instances map[string]bool // that have not become ready nodes in time, by id
@@ -116,9 +111,6 @@ func (w *writtenOff) keep(g *Group, target int) {
 
 // writeOff gives up all of the group's nodes that are on their way.
 func (s *Machine) writeOff(g *Group, b *groupState) {
-	if b.off.instances == nil {
-		b.off.instances = map[string]bool{}
-	}
 	for i := range g.Instances {
 		instance := &g.Instances[i]
 		if node, registered := s.at.nodes[instance.ID]; instance.State != cloudprovider.InstanceDeleting && (!registered || !node.Ready) {
@@ -149,7 +141,7 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 		b.neverReady = true
 		s.fail(g.ID, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
 	}
-	if n := s.at.count(g, b); overdue(b.Ordered, n.due, s.at.now, s.o.MaxNodeProvisionTime) {
+	if n := s.at.count(g, b); n.due > 0 && !b.Ordered.IsZero() && s.at.now.Sub(b.Ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
 	}
 }
@@ -218,11 +210,7 @@ func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id str
 			neverReady++
 		}
 	}
-	for id, at := range b.deleted {
-		if s.at.now.Sub(at) >= s.o.MaxNodeProvisionTime {
-			delete(b.deleted, id)
-		}
-	}
+	maps.DeleteFunc(b.deleted, func(_ string, at time.Time) bool { return s.at.now.Sub(at) >= s.o.MaxNodeProvisionTime })
 	return lost, neverReady
 }
 
@@ -272,9 +260,6 @@ func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr 
 // deletedBy notes which instances Cluster Autoscaler has deleted, and counts those that never
 // registered.
 func (b *groupState) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered int) {
-	if b.deleted == nil {
-		b.deleted = map[string]time.Time{}
-	}
 	for _, node := range nodes {
 		b.deleted[node.Spec.ProviderID] = now
 		if node.Annotations[cloudprovider.FakeNodeReasonAnnotation] == cloudprovider.FakeNodeUnregistered {

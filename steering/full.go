@@ -8,12 +8,10 @@ import (
 // grantedInFull has everybody notice that a group has got all that was asked of its set: the set may
 // have become uneven.
 func (s *Machine) grantedInFull(d *Decision) {
-	d.InFull = true
-	s.state(d.Group).inFull = strings.TrimPrefix(d.Reason, "in full: ")
+	why := strings.TrimPrefix(d.Reason, "in full: ")
+	d.InFull, s.state(d.Group).inFull = true, why
 	s.count(GrantsInFull, 1)
-	message := fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", d.Group, d.Granted, strings.TrimPrefix(d.Reason, "in full: "))
-	s.log(Log{Message: "Warning", Values: []any{"reason", "GrantedInFull", "message", message}})
-	s.event("GrantedInFull", message)
+	s.alarm("GrantedInFull", fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", d.Group, d.Granted, why))
 }
 
 // hasPeers reports whether a group is in a set with others.

@@ -124,7 +124,7 @@ func (b *groupState) resize(delta int) {
 func (s *Machine) state(id string) *groupState {
 	b := s.groups[id]
 	if b == nil {
-		b = &groupState{}
+		b = &groupState{deleted: map[string]time.Time{}, off: writtenOff{instances: map[string]bool{}}}
 		s.groups[id] = b
 	}
 	return b

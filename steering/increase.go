@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -388,13 +387,9 @@ func (s *Machine) advance(v Grant, granted int) {
 	}
 	split := v.pick.split
 	if s.plan == nil || s.plan.Chosen != split.chosen {
-		s.plan = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}, kinds: map[string]bool{}}
+		s.plan = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, podSet: podSet{map[types.UID]bool{}, map[string]bool{}}}
 		for i := range split.members {
-			if split.members[i].option == nil {
-				continue
-			}
-			maps.Copy(s.plan.pods, v.pick.from.uids(split.members[i].option))
-			maps.Copy(s.plan.kinds, v.pick.from.kinds(split.members[i].option))
+			s.plan.add(v.pick.from, &split.members[i].option)
 		}
 	}
 	s.plan.granted += granted

@@ -23,18 +23,10 @@ type inferred map[string]askedAbout // by provider id
 type askedAbout struct{ first, last time.Time }
 
 // Saw records that Cluster Autoscaler has asked for the group of a node.
-func (s *Machine) Saw(node *v1.Node) { s.inferred.saw(node, s.now) }
-
-// saw notes a node Cluster Autoscaler asked about.
-func (i *inferred) saw(node *v1.Node, now time.Time) {
-	id := node.Spec.ProviderID
-	if id == "" || cloudprovider.IsFakeNode(node) {
-		return
+func (s *Machine) Saw(node *v1.Node) {
+	if id := node.Spec.ProviderID; id != "" && !cloudprovider.IsFakeNode(node) {
+		s.inferred[id] = askedAbout{cmp.Or(s.inferred[id].first, s.now), s.now}
 	}
-	if *i == nil {
-		*i = inferred{}
-	}
-	(*i)[id] = askedAbout{cmp.Or((*i)[id].first, now), now}
 }
 
 // forget drops nodes that have not been asked about for a while.

@@ -19,13 +19,10 @@ const shownFor = time.Minute
 // pendingKinds returns the kinds of pods that Cluster Autoscaler asks nodes for, with all pods of
 // these kinds that are pending. A kind that is not covered by plain arithmetic is the reason why.
 func (c *choice) pendingKinds(members []member) (kinds []*spreadplan.Kind, why string) {
-	if c.shown == nil {
-		c.shown = map[string]time.Time{}
-	}
 	keys := map[types.UID]string{}
 	var asked []*v1.Pod
 	for i := range members {
-		for _, p := range members[i].pods() {
+		for _, p := range members[i].option.Pods {
 			if pod := c.request.Pods[p]; keys[uid(pod)] == "" {
 				key := spreadplan.KeyOf(pod)
 				keys[uid(pod)], c.shown[key] = key, c.at.now

@@ -67,7 +67,7 @@ func (m *levelMember) floorAt(size int) int { return max(m.min, min(m.size, m.st
 func (s *Machine) levelOut(now time.Time) {
 	l := &s.levels
 	l.floors = nil
-	if mode, _ := s.Mode(); !s.o.LevelScaleDown || s.deferral == 0 || mode != Steering || s.view == nil {
+	if !s.o.LevelScaleDown || s.deferral == 0 || !s.HidesFailures() || s.view == nil {
 		l.sets = nil
 		return
 	}
@@ -86,14 +86,10 @@ func (s *Machine) levelOut(now time.Time) {
 			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.deferral.String(), "nodesPerLoop", kept.step}})
 		}
 	}
-	l.keep(before, now, s.deferral)
-}
-
-// keep keeps the levels of sets of which at most one member can be read now, until no member has
-// waited for a long time.
-func (l *levels) keep(left map[string]*level, now time.Time, limit time.Duration) {
-	for set, kept := range left {
-		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= limit {
+	// Levels of sets of which at most one member can be read now are kept, until no member has waited
+	// for a long time.
+	for set, kept := range before {
+		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= s.deferral {
 			l.sets[set] = kept
 		}
 	}
@@ -149,15 +145,12 @@ func (s *Machine) catalogueSets(now time.Time) map[string]string {
 	}
 	l.catalogue, l.catalogueAt = map[string]string{}, now
 	index, err := nodegroupset.NewIndex(s.o.Similarity)
-	if err != nil {
-		return l.catalogue // New has made sure that it is none
-	}
 	templates := make(map[string]cloudprovider.Template, len(s.view.Groups))
 	for id, g := range s.view.Groups {
 		templates[id] = g.Template
 	}
-	if template.ShareCloud(templates) != nil {
-		return l.catalogue
+	if err != nil || template.ShareCloud(templates) != nil {
+		return l.catalogue // New has made sure that there is no error
 	}
 	for id, t := range templates {
 		if t.Node == nil || index.Set(id, t) != nil {

@@ -136,7 +136,7 @@ func New(writer string, o Options) (*Machine, error) {
 	return &Machine{
 		declared: declared{given: policies, waiting: len(policies) > 0},
 		o:        o,
-		zonal:    zonal{shifts: shifts},
+		zonal:    zonal{shifts: shifts, labels: map[string]map[string]string{}},
 		writer:   writer,
 		index:    index,
 		deferral: limit,
@@ -147,6 +147,9 @@ func New(writer string, o Options) (*Machine, error) {
 		warned:   map[string]bool{},
 		sets:     map[string]string{},
 		closed:   map[string]bool{},
+		shown:    map[string]time.Time{},
+		inferred: inferred{},
+		awaited:  map[types.UID]*awaited{},
 	}, nil
 }
 

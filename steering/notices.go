@@ -55,9 +55,6 @@ func (s *Machine) await(pod *v1.Pod) *awaited {
 	a := s.awaited[pod.UID]
 	if a == nil {
 		a = &awaited{Notice: Notice{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, groups: map[string]bool{}}
-		if s.awaited == nil {
-			s.awaited = map[types.UID]*awaited{}
-		}
 		s.awaited[pod.UID] = a
 	}
 	a.loop, a.at, a.idle = s.loop, s.now, time.Time{}
@@ -113,9 +110,7 @@ func (p *pick) served(id string) []int {
 	}
 	pods = slices.Clone(pods)
 	for i := range p.split.members {
-		if o := p.split.members[i].option; o != nil {
-			pods = append(pods, o.Pods...)
-		}
+		pods = append(pods, p.split.members[i].option.Pods...)
 	}
 	slices.Sort(pods)
 	return slices.Compact(pods)

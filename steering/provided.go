@@ -16,13 +16,28 @@ import (
 // alike cannot take each other's room: if nodes are asked for again, it is for other pods. So it is
 // with pods that have a topology spread: they are asked for bit by bit.
 type provided struct {
-	pods    map[types.UID]bool
-	kinds   map[string]bool   // of pods, by what they may run on
+	podSet
 	targets map[string]int    // sizes that hold their nodes, by group
 	at      time.Time         // of the last one
 	quiet   time.Time         // since when none of the groups has nodes on their way; zero while one has
 	coming  map[string]int    // nodes that were on their way, by group
 	bound   map[string]*bound // by group
+}
+
+// podSet is pods and their kinds.
+type podSet struct {
+	pods  map[types.UID]bool
+	kinds map[string]bool // by what they may run on; two stand for more, since more than one is all that matters
+}
+
+// add adds the pods of an option.
+func (s *podSet) add(c *choice, o *Option) {
+	for _, i := range o.Pods {
+		pod := c.request.Pods[i]
+		if s.pods[uid(pod)] = true; len(s.kinds) <= 1 {
+			s.kinds[spreadplan.WhereOf(pod)] = true
+		}
+	}
 }
 
 // bound are pods that only one group of a set accepts.
@@ -54,24 +69,17 @@ const schedulerTime = 10 * time.Second
 // pending.
 func (s *Machine) provide(p *pick) {
 	if s.provided.pods == nil {
-		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}, coming: map[string]int{}, bound: map[string]*bound{}}
+		s.provided = provided{podSet: podSet{map[types.UID]bool{}, map[string]bool{}}, targets: map[string]int{}, coming: map[string]int{}, bound: map[string]*bound{}}
 	}
-	if s.plan != nil {
-		maps.Copy(s.provided.pods, s.plan.pods)
-		maps.Copy(s.provided.kinds, s.plan.kinds)
-	}
-	need := p.split.need
-	if s.plan != nil {
-		need = s.plan.need
-	}
+	maps.Copy(s.provided.pods, s.plan.pods)
+	maps.Copy(s.provided.kinds, s.plan.kinds)
 	for i := range p.split.members {
 		m := &p.split.members[i]
 		s.provided.targets[m.Name] = s.state(m.Name).target
 		s.provided.coming[m.Name] = p.from.inFlight(m.Name)
-		if m.option != nil {
-			s.provided.bind(m.option, p.from.boundTo(m.option), need)
-			maps.Copy(s.provided.pods, p.from.uids(m.option))
-			maps.Copy(s.provided.kinds, p.from.kinds(m.option))
+		if m.offered() {
+			s.provided.bind(&m.option, p.from.boundTo(&m.option), s.plan.need)
+			s.provided.add(p.from, &m.option)
 		}
 	}
 	s.provided.at, s.provided.quiet = s.now, time.Time{}
@@ -124,16 +132,4 @@ func (c *choice) dropProvided() (dropped int) {
 		c.options[name] = rest
 	}
 	return dropped
-}
-
-// kinds returns the kinds of the pods of an option, at most two of them: all that matters is
-// whether there is more than one.
-func (c *choice) kinds(o *Option) map[string]bool {
-	out := map[string]bool{}
-	for _, i := range o.Pods {
-		if out[spreadplan.WhereOf(c.request.Pods[i])] = true; len(out) > 1 {
-			break
-		}
-	}
-	return out
 }

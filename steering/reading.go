@@ -245,19 +245,15 @@ func (s *Machine) settleByReading(g *Group, b *groupState) {
 		return // read before something changed here
 	}
 	o := b.order
+	b.target = g.Target - len(g.Failed)
 	switch {
 	case o == nil:
-		b.target = g.Target - len(g.Failed)
-	case g.Target >= o.Before+o.Delta:
-		b.target = g.Target - len(g.Failed)
-		if !o.failed.IsZero() {
-			s.taken(b)
-		}
-	case !o.failed.IsZero() && s.now.Sub(o.failed) >= confirmAfter:
+	case g.Target < o.Before+o.Delta && (o.failed.IsZero() || s.now.Sub(o.failed) < confirmAfter):
+		b.target += o.Delta
+	case g.Target < o.Before+o.Delta:
 		s.refused(g.ID, b, o.err)
-		b.target = g.Target - len(g.Failed)
-	default:
-		b.target = g.Target + o.Delta - len(g.Failed)
+	case !o.failed.IsZero():
+		s.taken(b)
 	}
 }
 

@@ -1,6 +1,7 @@
 package steering
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,7 +40,7 @@ func (s *Machine) Status() Status {
 	out.ZonalShift = s.zonalShiftStatus()
 	report := s.index.Explain()
 	for _, miss := range report.Misses {
-		out.Apart = append(out.Apart, ApartStatus{Left: miss.Left, Right: miss.Right, Differences: miss.Differences, Remedy: miss.Remedy})
+		out.Apart = append(out.Apart, ApartStatus{miss.Pair, miss.Remedy})
 	}
 	if len(report.Suggestion.Flags) > 0 {
 		out.Suggestion = &report.Suggestion
@@ -69,12 +70,7 @@ func (s *Machine) groupStatuses() []GroupStatus {
 		if until, why, off := s.backoff.Active(id, at.now); off {
 			status.Backoff = fmt.Sprintf("until %s: %s", until.UTC().Format(time.RFC3339), why)
 		}
-		switch {
-		case g.Err != nil:
-			status.Problem = g.Err.Error()
-		case g.TemplateErr != nil:
-			status.Problem = g.TemplateErr.Error()
-		}
+		status.Problem = cmp.Or(text(g.Err), text(g.TemplateErr))
 		out = append(out, status)
 	}
 	return out

@@ -140,9 +140,6 @@ func (s *Machine) labelsOf(g *Group) map[string]string {
 
 // learnLabels notes in which zones the groups of a question are.
 func (s *Machine) learnLabels(nodes map[string]*v1.Node) {
-	if s.zonal.labels == nil {
-		s.zonal.labels = map[string]map[string]string{}
-	}
 	for name, node := range nodes {
 		s.zonal.labels[name] = node.Labels
 	}

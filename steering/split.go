@@ -34,27 +34,15 @@ type split struct {
 // member is a group of the set that can grow.
 type member struct {
 	nodegroupset.Group
-	option  *Option // nil for a group that Cluster Autoscaler leaves out for the moment
-	limited bool    // its option may lack pods for want of room
-	held    string  // why it gets no more than allowed as long as others can take the rest; empty for no limit
+	option  Option // without a group for one that Cluster Autoscaler leaves out for the moment
+	limited bool   // its option may lack pods for want of room
+	held    string // why it gets no more than allowed as long as others can take the rest; empty for no limit
 	allowed int64
 	lag     int64 // in its size and maximum: its zone was shifted away and has come back lately
 }
 
-// pods returns the pods of the member's option.
-func (m *member) pods() []int {
-	if m.option == nil {
-		return nil
-	}
-	return m.option.Pods
-}
-
-func (m *member) count() int {
-	if m.option == nil {
-		return 0
-	}
-	return m.option.NodeCount
-}
+// offered reports whether the member has an option.
+func (m *member) offered() bool { return m.option.Group != "" }
 
 // share works out the split for the set of the chosen group and picks the member that grows now. It
 // returns nil if all nodes needed are on their way.
@@ -74,7 +62,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	for _, name := range growable {
 		if slices.Contains(c.similarTo(chosen), name) && !c.single(name) {
 			m := c.member(name)
-			m.option, m.limited = c.options[name], c.limited(name)
+			m.option, m.limited = *c.options[name], c.limited(name)
 			s.members = append(s.members, m)
 		}
 	}
@@ -102,13 +90,13 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 func (s *split) asked() (nodes int) {
 	served := map[int]bool{}
 	for _, m := range slices.SortedStableFunc(slices.Values(s.members), func(a, b member) int {
-		return cmp.Or(cmp.Compare(b.count(), a.count()), cmp.Compare(len(b.pods()), len(a.pods())), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.option.NodeCount, a.option.NodeCount), cmp.Compare(len(b.option.Pods), len(a.option.Pods)), cmp.Compare(a.Name, b.Name))
 	}) {
-		if slices.ContainsFunc(m.pods(), func(pod int) bool { return served[pod] }) {
+		if slices.ContainsFunc(m.option.Pods, func(pod int) bool { return served[pod] }) {
 			continue
 		}
-		nodes += m.count()
-		for _, pod := range m.pods() {
+		nodes += m.option.NodeCount
+		for _, pod := range m.option.Pods {
 			served[pod] = true
 		}
 	}
@@ -227,10 +215,10 @@ func (c *choice) usable(s *split, name string, unseen int) int {
 	}
 	sure, all := 0, 0
 	for _, m := range s.members {
-		if pods := len(m.pods()); pods > 0 {
-			certain, accepted := c.accepted(m.option, template)
-			sure = max(sure, ceilDiv(certain*m.count(), pods))
-			all = max(all, ceilDiv(accepted*m.count(), pods))
+		if pods := len(m.option.Pods); pods > 0 {
+			certain, accepted := c.accepted(&m.option, template)
+			sure = max(sure, ceilDiv(certain*m.option.NodeCount, pods))
+			all = max(all, ceilDiv(accepted*m.option.NodeCount, pods))
 		}
 	}
 	if b.Guessed {
@@ -297,7 +285,7 @@ func (m *member) why(reason nodegroupset.Reason) string {
 func (c *choice) bound(s *split) []nodegroupset.Class {
 	takers := make([][]string, len(c.request.Pods))
 	for _, m := range s.members {
-		for _, i := range m.pods() {
+		for _, i := range m.option.Pods {
 			takers[i] = append(takers[i], m.Name)
 		}
 	}
@@ -313,8 +301,8 @@ func (c *choice) bound(s *split) []nodegroupset.Class {
 	for i := range classes {
 		class := &classes[i]
 		for _, m := range s.members {
-			if pods := len(m.pods()); pods > 0 && slices.Contains(class.Members, m.Name) {
-				class.Nodes = max(class.Nodes, int64(ceilDiv(len(class.Items)*m.count(), pods)))
+			if pods := len(m.option.Pods); pods > 0 && slices.Contains(class.Members, m.Name) {
+				class.Nodes = max(class.Nodes, int64(ceilDiv(len(class.Items)*m.option.NodeCount, pods)))
 			}
 		}
 	}
@@ -329,7 +317,7 @@ func (s *split) next() *member {
 	var best *member
 	for i := range s.members {
 		m := &s.members[i]
-		if s.shares[m.Name] > 0 && m.option != nil && (best == nil || s.before(m, best)) {
+		if s.shares[m.Name] > 0 && m.offered() && (best == nil || s.before(m, best)) {
 			best = m
 		}
 	}
@@ -345,7 +333,7 @@ func (s *split) before(a, b *member) bool {
 	}
 	fewer := 0
 	if s.bound {
-		fewer = cmp.Compare(len(a.pods()), len(b.pods()))
+		fewer = cmp.Compare(len(a.option.Pods), len(b.option.Pods))
 	}
 	return cmp.Or(
 		fewer,

@@ -86,8 +86,6 @@ type Decision struct {
 
 // ApartStatus is two sets that are nearly one.
 type ApartStatus struct {
-	Left        string                    `json:"left"`
-	Right       string                    `json:"right"`
-	Differences []nodegroupset.Difference `json:"differences"`
-	Remedy      nodegroupset.Remedy       `json:"remedy"`
+	nodegroupset.Pair
+	Remedy nodegroupset.Remedy `json:"remedy"`
 }

@@ -57,7 +57,7 @@ func (c *choice) planWhole(s *split) (why string) {
 // wholeSet returns the members of the set that may grow. Those without an option are among them:
 // their zone may have to wait for others.
 func (c *choice) wholeSet(s *split) []member {
-	members := slices.DeleteFunc(slices.Clone(s.members), func(m member) bool { return m.option == nil })
+	members := slices.DeleteFunc(slices.Clone(s.members), func(m member) bool { return !m.offered() })
 	members = append(members, c.unoffered(s.chosen)...)
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.Name, b.Name) })
 	return members
@@ -72,11 +72,11 @@ func (f *fleet) plan(members []member, kinds []*spreadplan.Kind, asked bool) (*s
 	for i := range members {
 		m := &members[i]
 		one := spreadplan.Member{Group: m.Group, Held: m.held != "", Allowed: m.allowed, New: func() *spreadplan.Machine { return f.copyOf(m.Name) }}
-		if asked && m.option == nil {
+		if asked && !m.offered() {
 			one.Max = one.Size
 		}
-		if m.option != nil {
-			one.Estimate = func(k *spreadplan.Kind) (pods, nodes int) { return f.estimate(k, m.option) }
+		if m.offered() {
+			one.Estimate = func(k *spreadplan.Kind) (pods, nodes int) { return f.estimate(k, &m.option) }
 		}
 		request.Members = append(request.Members, one)
 	}

@@ -9,12 +9,12 @@ type question struct {
 // noticeAsked notes what Cluster Autoscaler asks for now.
 func (c *choice) noticeAsked() {
 	c.question = nil
-	if mode, _ := c.Mode(); mode != Steering {
+	if !c.HidesFailures() {
 		return
 	}
 	var all split
 	for _, name := range c.names {
-		m := member{option: c.options[name]}
+		m := member{option: *c.options[name]}
 		m.Name = name
 		all.members = append(all.members, m)
 	}

@@ -46,11 +46,10 @@ func busy() steering.Status {
 		},
 		InFull: []steering.Decision{{Time: now.Add(-time.Hour), Call: "IncreaseSize", Group: "m-a", Asked: 4, Granted: 4, InFull: true, Reason: "in full: the journal cannot be used"}},
 		Apart: []steering.ApartStatus{{
-			Left: "m-a", Right: "x",
-			Differences: []nodegroupset.Difference{
+			Pair: nodegroupset.Pair{Left: "m-a", Right: "x", Differences: []nodegroupset.Difference{
 				{Field: "labels[pool]", Left: new("m"), Limit: "equal"},
 				{Field: "capacity.memory", Left: new("8Gi"), Right: new("9Gi"), Ratio: "0.11", Limit: "0.015"},
-			},
+			}},
 			Remedy: nodegroupset.Remedy{Obstacles: []string{"the label pool says which pods go where"}, Cautions: []string{"pods may move"}},
 		}},
 		Warnings:   []string{"Cluster Autoscaler balances, too: pass --balance-similar-node-groups=false"},
