@@ -11,23 +11,20 @@ import (
 // answer stops the scale-up for this loop. A question that nobody waits for any more is worked out
 // all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
 func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
-	loop := s.loopNow()
+	loop := ask(s, (*steering.Machine).Loop)
 	waiting := context.WithoutCancel(ctx)
 	if err := s.turn.Acquire(waiting, 1); err != nil {
 		return nil, err
 	}
 	defer s.turn.Release(1)
 	s.endArrival(ctx, func() {})
-	if ctx.Err() != nil && loop != s.loopNow() {
+	if ctx.Err() != nil && loop != ask(s, (*steering.Machine).Loop) {
 		return nil, ctx.Err() // it is about a loop that is over
 	}
 	if _, err := s.ensure(ctx); err != nil {
 		return nil, err
 	}
-	question := steering.Question{Pods: request.Pods, Nodes: request.Nodes}
-	for i := range request.Options {
-		question.Options = append(question.Options, steering.Option(request.Options[i]))
-	}
+	question := steering.Question{Question: request}
 	s.readWorkload(&question)
 	var answer steering.Answer
 	var err error
@@ -43,9 +40,7 @@ func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([
 	}
 	if answer.Save {
 		journalErr := s.saveJournal(waiting) // it is tried again before the increase
-		stopped := false
-		s.step(func(m *steering.Machine) { stopped = m.Stop(journalErr) })
-		if stopped {
+		if ask(s, func(m *steering.Machine) bool { return m.Stop(journalErr) }) {
 			return nil, nil
 		}
 	}
@@ -61,19 +56,12 @@ func (s *Sidecar) readWorkload(question *steering.Question) {
 		return
 	}
 	question.Pods = s.o.Workload.Complete(question.Pods)
-	needed := false
-	s.step(func(m *steering.Machine) { needed = m.NeedsWorkload(question) })
-	if !needed {
+	if !ask(s, func(m *steering.Machine) bool { return m.NeedsWorkload(question) }) {
 		return
 	}
 	if workload, ok := s.o.Workload.List(); ok {
 		question.Workload = &workload
 	}
-}
-
-func (s *Sidecar) loopNow() (loop int) {
-	s.step(func(m *steering.Machine) { loop = m.Loop() })
-	return loop
 }
 
 // offered are the groups of all options: an answer that leaves the choice to the next expander.

@@ -3,9 +3,8 @@ package sidecar
 import "github.com/evenkeel/evenkeel/steering"
 
 // Target is the target size of a group; nobody has asked.
-func (s *Sidecar) Target(id string) (target int) {
-	s.step(func(m *steering.Machine) { target = m.Target(id) })
-	return target
+func (s *Sidecar) Target(id string) int {
+	return ask(s, func(m *steering.Machine) int { return m.Target(id) })
 }
 
 // Arriving reports whether a question is arriving.

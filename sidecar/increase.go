@@ -47,8 +47,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	}
 	left, limited := left(ctx)
 	received := ctx.Err() == nil && (!limited || left >= margin)
-	s.step(func(m *steering.Machine) { err = m.Answered(*grant, err, received, s.o.Connection(ctx)) })
-	return err
+	return ask(s, func(m *steering.Machine) error { return m.Answered(*grant, err, received, s.o.Connection(ctx)) })
 }
 
 // order writes a grant down and orders it. Nothing is ordered for a caller that has stopped waiting
@@ -103,8 +102,7 @@ func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
 	if err != nil && !cloudprovider.Refused(err) {
 		target, readErr = s.backend.TargetSize(ctx, id)
 	}
-	s.step(func(m *steering.Machine) { err = m.OrderEnded(id, err, target, readErr) })
-	return err
+	return ask(s, func(m *steering.Machine) error { return m.OrderEnded(id, err, target, readErr) })
 }
 
 // DecreaseTargetSize implements cloudprovider.Provider. It takes back no more than what has no

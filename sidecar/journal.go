@@ -24,9 +24,7 @@ func journalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // retryJournal tries to write the journal again if that has failed before.
 func (s *Sidecar) retryJournal(ctx context.Context) {
-	unsaved := false
-	s.step(func(m *steering.Machine) { unsaved = m.Unsaved() })
-	if unsaved {
+	if ask(s, (*steering.Machine).Unsaved) {
 		_ = s.saveJournal(ctx) // what is granted depends on it
 	}
 }
@@ -68,9 +66,7 @@ func (s *Sidecar) ownJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := false
-	s.step(func(m *steering.Machine) { own = m.OwnJournal(text) })
-	if !own {
+	if !ask(s, func(m *steering.Machine) bool { return m.OwnJournal(text) }) {
 		return steering.ErrOutdated
 	}
 	return nil

@@ -23,8 +23,14 @@ var (
 // memory keeps answers of the cloud that are not part of a view.
 type memory struct {
 	groupOf  map[string]answered // by provider id or name of nodes that belong to no instance of a view
-	options  map[string]map[cloudprovider.GroupOptions]cloudprovider.GroupOptions
+	options  map[optionsOf]cloudprovider.GroupOptions
 	gpuLabel *string
+}
+
+// optionsOf is what the options of a group are asked for.
+type optionsOf struct {
+	group    string
+	defaults cloudprovider.GroupOptions
 }
 
 // answered is the group of a node, as the cloud said.
@@ -83,9 +89,6 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.memory.groupOf == nil {
-		s.memory.groupOf = map[string]answered{}
-	}
 	if len(s.memory.groupOf) >= 1<<16 { // of nodes that come and go; asking again is all it costs
 		clear(s.memory.groupOf)
 	}
@@ -100,9 +103,7 @@ func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	target := 0
-	s.step(func(m *steering.Machine) { target = m.Shown(g.ID) })
-	return target, nil
+	return ask(s, func(m *steering.Machine) int { return m.Shown(g.ID) }), nil
 }
 
 // Nodes implements cloudprovider.Provider, from memory. Placeholders stand for instances that the
@@ -112,9 +113,8 @@ func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instanc
 	if err != nil {
 		return nil, err
 	}
-	instances := slices.Clone(g.Instances)
-	s.step(func(m *steering.Machine) { instances = append(instances, m.Placeholders(g)...) })
-	return instances, nil
+	placeholders := ask(s, func(m *steering.Machine) []cloudprovider.Instance { return m.Placeholders(g) })
+	return slices.Concat(g.Instances, placeholders), nil
 }
 
 // Template implements cloudprovider.Provider, from memory.
@@ -143,7 +143,7 @@ func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider
 		return cloudprovider.GroupOptions{}, cloudprovider.ErrNotImplemented
 	}
 	s.mu.Lock()
-	options, known := s.memory.options[id][defaults]
+	options, known := s.memory.options[optionsOf{id, defaults}]
 	s.mu.Unlock()
 	if known {
 		return options, nil
@@ -154,10 +154,7 @@ func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.memory.options == nil {
-		s.memory.options = map[string]map[cloudprovider.GroupOptions]cloudprovider.GroupOptions{}
-	}
-	s.memory.options[id] = map[cloudprovider.GroupOptions]cloudprovider.GroupOptions{defaults: options}
+	s.memory.options[optionsOf{id, defaults}] = options
 	return options, nil
 }
 

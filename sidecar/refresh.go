@@ -42,7 +42,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 		}
 		s.noticePending(m)
 		m.LoopBegins(began, s.takeFetched())
-		s.memory.options = nil
+		clear(s.memory.options)
 		s.o.Metrics.refresh.Observe(s.o.Clock.Since(began).Seconds())
 		if gauges, ok := m.Gauges(); ok {
 			s.o.Metrics.state(gauges)
@@ -205,9 +205,7 @@ func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup)
 	s.fetchDetails(ctx, g, before)
 	if hide && g.Err == nil {
 		for _, find := range []func(*steering.Machine, *steering.Group) steering.TakeBack{(*steering.Machine).Failed, (*steering.Machine).Overdue} {
-			var t steering.TakeBack
-			s.step(func(m *steering.Machine) { t = find(m, g) })
-			s.takeBack(ctx, t)
+			s.takeBack(ctx, ask(s, func(m *steering.Machine) steering.TakeBack { return find(m, g) }))
 		}
 	}
 	return g

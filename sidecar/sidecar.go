@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/steering"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -50,7 +51,7 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), machine: machine}, nil
+	return &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), machine: machine, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}, nil
 }
 
 // Wait returns when all increases that are on their way have ended, or ctx is done.
@@ -72,6 +73,12 @@ func (s *Sidecar) step(event func(*steering.Machine)) {
 	s.machine.Tick(s.o.Clock.Now())
 	event(s.machine)
 	s.carryOut(s.machine.Effects())
+}
+
+// ask asks the machine something.
+func ask[T any](s *Sidecar, question func(*steering.Machine) T) (answer T) {
+	s.step(func(m *steering.Machine) { answer = question(m) })
+	return answer
 }
 
 // observe is step for events for which it matters which nodes are registered.

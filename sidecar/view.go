@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -28,11 +27,9 @@ func newView(began time.Time, took time.Duration, read []*steering.Group) *view 
 		}
 	}
 	slices.SortFunc(v.groups, func(a, b cloudprovider.NodeGroup) int { return cmp.Compare(a.ID, b.ID) })
-	for _, id := range slices.Sorted(maps.Keys(v.Groups)) {
-		for _, instances := range [][]cloudprovider.Instance{v.Groups[id].Instances, v.Groups[id].Failed} {
-			for i := range instances {
-				v.groupOf[instances[i].ID] = id
-			}
+	for _, g := range v.groups {
+		for _, instance := range slices.Concat(v.Groups[g.ID].Instances, v.Groups[g.ID].Failed) {
+			v.groupOf[instance.ID] = g.ID
 		}
 	}
 	return v

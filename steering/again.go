@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -57,7 +58,7 @@ func (c *choice) mayGrowAgain(name string) bool {
 
 // roomWithin returns how many nodes the limits over all nodes leave for an option: as many as
 // Cluster Autoscaler asks for, unless it can be known that there is more.
-func (c *choice) roomWithin(o *Option) int {
+func (c *choice) roomWithin(o *expander.Offer) int {
 	if c.o.Totals == (Totals{}) {
 		return math.MaxInt
 	}
@@ -75,7 +76,7 @@ func (c *choice) inFlight(name string) int { return c.counted(name).inFlight }
 func (c *choice) counted(name string) counted { return c.at.count(c.view.Groups[name], c.state(name)) }
 
 // boundTo returns the pods of an option that no similar group accepts.
-func (c *choice) boundTo(o *Option) map[types.UID]bool {
+func (c *choice) boundTo(o *expander.Offer) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, i := range o.Pods {
 		pod := c.request.Pods[i]

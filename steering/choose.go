@@ -49,10 +49,10 @@ type choice struct {
 	*Machine
 	request Question
 	at      *observation
-	options map[string]*Option  // those of groups that are known, by group
-	names   []string            // of options, sorted
-	counts  map[string]int      // nodes of the options as Cluster Autoscaler asked
-	similar map[string][]string // groups a group can be levelled with, itself included
+	options map[string]*expander.Offer // those of groups that are known, by group
+	names   []string                   // of options, sorted
+	counts  map[string]int             // nodes of the options as Cluster Autoscaler asked
+	similar map[string][]string        // groups a group can be levelled with, itself included
 	// policies are how declared sets share nodes, by group
 	policies map[string]*nodegroupset.Terms
 
@@ -64,19 +64,9 @@ type choice struct {
 
 // Question is what the expander is asked.
 type Question struct {
-	Options []Option
-	Pods    []*v1.Pod           // the distinct pods of all options
-	Nodes   map[string]*v1.Node // templates by group, those of groups without an option included
+	expander.Question
 	// Workload is nil where it is not known. It is looked at if NeedsWorkload reports true.
 	Workload *Workload
-}
-
-// Option is a node group that could grow.
-type Option struct {
-	Group     string
-	NodeCount int
-	Debug     string
-	Pods      []int // indexes into the question's pods
 }
 
 // Answer is a group to grow; the zero value stops the scale-up for this loop.
@@ -136,7 +126,7 @@ func (s *Machine) Unread() {
 }
 
 func (s *Machine) newChoice(request Question) (*choice, error) {
-	c := &choice{Machine: s, request: request, at: s.look(), options: map[string]*Option{}, counts: map[string]int{}, similar: map[string][]string{}}
+	c := &choice{Machine: s, request: request, at: s.look(), options: map[string]*expander.Offer{}, counts: map[string]int{}, similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
 		if s.view.Groups[o.Group] == nil {
@@ -245,7 +235,7 @@ const (
 
 // atomic reports whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports
 // as provisioned as soon as the increase has succeeded.
-func (c *choice) atomic(o *Option) bool {
+func (c *choice) atomic(o *expander.Offer) bool {
 	for _, i := range o.Pods {
 		annotations := c.request.Pods[i].Annotations
 		if annotations[consumesRequest] != "" && annotations[requestClass] != checkCapacity {
@@ -350,7 +340,7 @@ func (c *choice) similarTo(name string) []string {
 }
 
 // has reports whether the option helps one of the pods; nil stands for any pod.
-func (c *choice) has(o *Option, pods map[types.UID]bool) bool {
+func (c *choice) has(o *expander.Offer, pods map[types.UID]bool) bool {
 	return pods == nil || slices.ContainsFunc(o.Pods, func(i int) bool { return pods[uid(c.request.Pods[i])] })
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -37,7 +38,7 @@ func Example() {
 	for now, need := start, pods; need > 0; now = now.Add(time.Second) {
 		m.Tick(now)
 		reading := &steering.Cloud{At: now, Groups: map[string]*steering.Group{}}
-		question := steering.Question{Nodes: map[string]*v1.Node{}}
+		question := steering.Question{Question: expander.Question{Nodes: map[string]*v1.Node{}}}
 		var pending []int
 		for i := range need { // those before have room on nodes to come
 			question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(pods - need + i))}})
@@ -49,7 +50,7 @@ func Example() {
 				Template: cloudprovider.Template{Node: machine(zone)},
 			}
 			question.Nodes[zone] = machine(zone)
-			question.Options = append(question.Options, steering.Option{Group: zone, NodeCount: need, Pods: pending})
+			question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: need, Pods: pending})
 		}
 		m.LoopBegins(now, reading)
 		answer, err := m.Asked(question)

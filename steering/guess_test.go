@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -32,7 +33,7 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	f.m.Tick(f.now)
 	f.m.Observe(nil, true)
 	reading := &steering.Cloud{At: f.now, Groups: map[string]*steering.Group{}}
-	question := steering.Question{Nodes: map[string]*v1.Node{}}
+	question := steering.Question{Question: expander.Question{Nodes: map[string]*v1.Node{}}}
 	var pending []int
 	for i := range pods {
 		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})
@@ -49,7 +50,7 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 		reading.Groups[zone] = g
 	}
 	for _, zone := range groups {
-		question.Options = append(question.Options, steering.Option{Group: zone, NodeCount: pods, Pods: pending})
+		question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: pods, Pods: pending})
 	}
 	f.m.LoopBegins(f.now, reading)
 	answer, err := f.m.Asked(question)

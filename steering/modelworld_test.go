@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -301,7 +302,7 @@ func (w *world) settled() bool { return w.order == nil && w.ready == w.target }
 // ask asks the expander, and returns the group answered; -1 for none.
 func (w *world) ask() int {
 	w.wake(true)
-	question := Question{Nodes: map[string]*v1.Node{}}
+	question := Question{Question: expander.Question{Nodes: map[string]*v1.Node{}}}
 	for p := w.ca.first; p < w.pods; p++ {
 		question.Pods = append(question.Pods, w.pod(p))
 	}
@@ -311,7 +312,7 @@ func (w *world) ask() int {
 	for i := range w.groups {
 		question.Nodes[names[i]] = templates[i]
 		if n := w.ca.options[i]; n > 0 {
-			option := Option{Group: names[i], NodeCount: n}
+			option := expander.Offer{Group: names[i], NodeCount: n}
 			for p := range n {
 				option.Pods = append(option.Pods, p)
 			}

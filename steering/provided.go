@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -31,7 +32,7 @@ type podSet struct {
 }
 
 // add adds the pods of an option.
-func (s *podSet) add(c *choice, o *Option) {
+func (s *podSet) add(c *choice, o *expander.Offer) {
 	for _, i := range o.Pods {
 		pod := c.request.Pods[i]
 		if s.pods[uid(pod)] = true; len(s.kinds) <= 1 {
@@ -48,7 +49,7 @@ type bound struct {
 }
 
 // bind notes which pods of an option of a group are bound to it, of a set that needs so many nodes.
-func (p *provided) bind(o *Option, pods map[types.UID]bool, need int) {
+func (p *provided) bind(o *expander.Offer, pods map[types.UID]bool, need int) {
 	b := p.bound[o.Group]
 	if b == nil {
 		b = &bound{pods: map[types.UID]bool{}}
@@ -118,7 +119,7 @@ func (c *choice) dropProvided() (dropped int) {
 		if c.single(name) {
 			continue
 		}
-		rest := &Option{Group: o.Group, Debug: o.Debug}
+		rest := &expander.Offer{Group: o.Group, Debug: o.Debug}
 		for _, i := range o.Pods {
 			if pod := c.request.Pods[i]; spreadplan.Spreads(pod) || !c.provided.pods[uid(pod)] {
 				rest.Pods = append(rest.Pods, i)

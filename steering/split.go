@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
@@ -34,9 +35,9 @@ type split struct {
 // member is a group of the set that can grow.
 type member struct {
 	nodegroupset.Group
-	option  Option // without a group for one that Cluster Autoscaler leaves out for the moment
-	limited bool   // its option may lack pods for want of room
-	held    string // why it gets no more than allowed as long as others can take the rest; empty for no limit
+	option  expander.Offer // without a group for one that Cluster Autoscaler leaves out for the moment
+	limited bool           // its option may lack pods for want of room
+	held    string         // why it gets no more than allowed as long as others can take the rest; empty for no limit
 	allowed int64
 	lag     int64 // in its size and maximum: its zone was shifted away and has come back lately
 }

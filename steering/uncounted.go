@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -114,7 +115,7 @@ func (c *choice) template(id string) *v1.Node {
 
 // accepted counts the pods of an option whose node affinity and selector accept a node, and those of
 // them for which nothing else matters.
-func (c *choice) accepted(o *Option, node *v1.Node) (certain, accepted int) {
+func (c *choice) accepted(o *expander.Offer, node *v1.Node) (certain, accepted int) {
 	for _, i := range o.Pods {
 		if pod := c.request.Pods[i]; spreadplan.Accepts(pod, node) {
 			accepted++

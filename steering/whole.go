@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -84,7 +85,7 @@ func (f *fleet) plan(members []member, kinds []*spreadplan.Kind, asked bool) (*s
 }
 
 // estimate returns how many pods and nodes an option has if all of its pods are of the kind.
-func (c *choice) estimate(k *spreadplan.Kind, o *Option) (pods, nodes int) {
+func (c *choice) estimate(k *spreadplan.Kind, o *expander.Offer) (pods, nodes int) {
 	if slices.ContainsFunc(o.Pods, func(i int) bool { return spreadplan.KeyOf(c.request.Pods[i]) != k.Key }) {
 		return 0, 0
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -89,7 +89,7 @@ func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
 		}
 		a.remote.gpuLabel()
 		_, labelled := node.Node.Labels[a.gpuLabel()]
-		if _, gpus := removal.GPUs(node.Node.Status.Allocatable); !labelled || gpus > 0 {
+		if _, gpus := template.GPUs(node.Node.Status.Allocatable); !labelled || gpus > 0 {
 			readyNodes++
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // The resources of a Quota, in whole cores, bytes and nodes.
@@ -69,9 +70,9 @@ func (a *Autoscaler) loadOf(node *v1.Node, group string) linked.Load {
 	if !labelled {
 		return load
 	}
-	_, n := removal.GPUs(node.Status.Allocatable)
-	if template := a.templates[group]; n == 0 && template != nil {
-		_, n = removal.GPUs(template.Node.Node.Status.Capacity)
+	_, n := template.GPUs(node.Status.Allocatable)
+	if t := a.templates[group]; n == 0 && t != nil {
+		_, n = template.GPUs(t.Node.Node.Status.Capacity)
 	}
 	if n > 0 {
 		load.Takes[kind] = n

@@ -31,8 +31,6 @@ const (
 	// DefaultTimeout bounds one Load or Save, of two or three requests each. Cluster Autoscaler waits
 	// 5 s for the call that a Save is part of; the caller's context has less where less is left.
 	DefaultTimeout = 3 * time.Second
-	// DefaultPatience is how long the nodes last seen are good without a watch.
-	DefaultPatience = time.Minute
 
 	userAgent = "evenkeel-sidecar"
 )
@@ -64,9 +62,6 @@ type Options struct {
 	GPULabel string
 	// Timeout bounds one Load or Save. 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Patience is how long the nodes last seen count as known while the API server cannot be asked.
-	// 0 means DefaultPatience.
-	Patience time.Duration
 	// Workload has pods and nodes watched, for plans that cover all pending pods.
 	Workload bool
 	// PodConditions count the conditions of pods that are written; nil means that none is.
@@ -86,7 +81,6 @@ func (o *Options) setDefaults() error {
 	o.PodNamespace = cmp.Or(o.PodNamespace, o.Namespace)
 	o.ConfigMap = cmp.Or(o.ConfigMap, DefaultConfigMap)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	if o.Identity == "" {
 		name, err := os.Hostname()

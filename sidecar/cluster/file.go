@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,15 +56,10 @@ func (j *FileJournal) read(ctx context.Context) ([]byte, error) {
 	if err := j.usable(ctx); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(j.path)
+	text, err := os.ReadFile(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxText))
 	if err != nil {
 		return nil, err
 	}

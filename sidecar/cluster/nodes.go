@@ -23,10 +23,9 @@ import (
 
 // Nodes knows the registered nodes from a watch. Of each it keeps its state only, below 400 bytes.
 type Nodes struct {
-	states   collection[*v1.Node, steering.NodeState]
-	patience time.Duration
-	clock    clock.Clock
-	log      logr.Logger
+	states collection[*v1.Node, steering.NodeState]
+	clock  clock.Clock
+	log    logr.Logger
 
 	mu     sync.RWMutex
 	cause  error     // why the API server cannot be asked; nil if it can
@@ -37,15 +36,15 @@ var errNotListed = errors.New("the nodes have not been listed yet")
 
 func newNodes(o *Options) *Nodes {
 	rules := newReadiness(o)
-	return &Nodes{
-		states:   collection[*v1.Node, steering.NodeState]{stripped: rules.stripped, kept: rules.state},
-		patience: o.Patience, clock: o.Clock, log: o.Log,
-	}
+	return &Nodes{states: collection[*v1.Node, steering.NodeState]{stripped: rules.stripped, kept: rules.state}, clock: o.Clock, log: o.Log}
 }
+
+// patience is how long the nodes last seen count as known while the API server cannot be asked.
+const patience = time.Minute
 
 // List returns all registered nodes by name. They are not known, and ok is false, until they were
 // listed once, and while the API server has refused or not answered every call of the watch for
-// Options.Patience. Until then the nodes last seen count: an API server that restarts is back
+// a minute. Until then the nodes last seen count: an API server that restarts is back
 // sooner, and Cluster Autoscaler goes on with what it has seen as well.
 func (n *Nodes) List() (nodes []steering.NodeState, ok bool) {
 	if n.Problem() != nil {
@@ -60,7 +59,7 @@ func (n *Nodes) Problem() error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	switch {
-	case n.cause != nil && (!listed || n.clock.Since(n.broken) >= n.patience):
+	case n.cause != nil && (!listed || n.clock.Since(n.broken) >= patience):
 		return fmt.Errorf("nodes are not known: %w", n.cause)
 	case !listed:
 		return errNotListed
@@ -98,11 +97,6 @@ type readiness struct {
 	startupTaints   []string
 	startupPrefixes []string
 	gpuLabel        string
-}
-
-// Resources that Cluster Autoscaler takes for GPUs.
-var gpuResources = []v1.ResourceName{
-	"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi", "microsoft.com/directx",
 }
 
 // conditionSuspended is set on nodes whose machines sleep.
@@ -163,10 +157,8 @@ func (r readiness) starting(n *v1.Node) bool {
 	if _, labelled := n.Labels[r.gpuLabel]; !labelled || r.gpuLabel == "" {
 		return false
 	}
-	return !slices.ContainsFunc(gpuResources, func(name v1.ResourceName) bool {
-		amount, ok := n.Status.Allocatable[name]
-		return ok && !amount.IsZero()
-	})
+	_, gpus := template.GPUs(n.Status.Allocatable)
+	return gpus == 0
 }
 
 // stripped keeps of a node what state looks at, and what the watch needs.

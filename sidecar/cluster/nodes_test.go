@@ -112,7 +112,7 @@ func TestNodesAreKnownWhileTheWatchWorks(t *testing.T) {
 	known("a", "aa")
 
 	n.asked("watch", errLostLine)
-	clock.Step(DefaultPatience - time.Second)
+	clock.Step(patience - time.Second)
 	n.asked("watch", errLostLine)
 	known("a", "aa")
 	clock.Step(time.Second)

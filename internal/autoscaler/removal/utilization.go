@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // inUse reports why a node is used too much to go; empty where it is not. Of a node with GPUs nothing else
@@ -28,7 +29,7 @@ func (f *facts) usage(n *v1.Node, by settings) string {
 		used, ignored = f.used, f.byDaemons
 	}
 	offered := n.Status.Allocatable
-	if kind, count := GPUs(offered); count > 0 {
+	if kind, count := template.GPUs(offered); count > 0 {
 		return excess(kind, of(used, kind), count-of(ignored, kind), by.gpuThreshold)
 	}
 	if _, labelled := n.Labels[by.gpuLabel]; labelled {

@@ -1,4 +1,4 @@
-package removal
+package template
 
 import v1 "k8s.io/api/core/v1"
 
