@@ -73,10 +73,10 @@ func (b *bucket) clusterOf(e *entry, p *printer) *cluster {
 // until there is none.
 func (b *bucket) divide(entries []*entry, p *printer) {
 	for dim := range int32(len(p.ratios)) {
-		slices.SortFunc(entries, func(x, y *entry) int { return amountIn(x.numbers, dim).compare(amountIn(y.numbers, dim)) })
+		slices.SortFunc(entries, byAmount(dim))
 		start := 0
 		for i := 1; i <= len(entries); i++ {
-			if i < len(entries) && within(amountIn(entries[i-1].numbers, dim), amountIn(entries[i].numbers, dim), p.ratios[dim]) {
+			if i < len(entries) && within(entries[i-1].amountIn(dim), entries[i].amountIn(dim), p.ratios[dim]) {
 				continue
 			}
 			if start == 0 && i == len(entries) {
@@ -99,30 +99,23 @@ func (b *bucket) add(entries []*entry, p *printer) {
 	slices.SortFunc(entries, func(x, y *entry) int { return strings.Compare(x.name, y.name) })
 	var least, most []number
 	for dim := range int32(len(p.ratios)) {
-		low := amountIn(entries[0].numbers, dim)
-		high := low
-		for _, e := range entries[1:] {
-			if at := amountIn(e.numbers, dim); at.compare(low) < 0 {
-				low = at
-			} else if at.compare(high) > 0 {
-				high = at
-			}
-		}
-		least, most = append(least, number{dim, low}), append(most, number{dim, high})
+		low, high := slices.MinFunc(entries, byAmount(dim)), slices.MaxFunc(entries, byAmount(dim))
+		least, most = append(least, number{dim, low.amountIn(dim)}), append(most, number{dim, high.amountIn(dim)})
 	}
-	if p.similar(least, most) {
-		c.names = make([]string, len(entries))
-	}
-	for i, e := range entries {
-		b.clusters[e] = c
-		if c.names != nil {
-			c.names[i] = e.name
+	alike := p.similar(least, most)
+	for _, e := range entries {
+		if b.clusters[e] = c; alike {
+			c.names = append(c.names, e.name)
 		}
 	}
 }
 
-func amountIn(numbers []number, dim int32) amount {
-	for _, n := range numbers {
+func byAmount(dim int32) func(x, y *entry) int {
+	return func(x, y *entry) int { return x.amountIn(dim).compare(y.amountIn(dim)) }
+}
+
+func (e *entry) amountIn(dim int32) amount {
+	for _, n := range e.numbers {
 		if n.dim == dim {
 			return n.amount
 		}

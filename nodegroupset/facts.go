@@ -93,13 +93,10 @@ func readTemplate(t cloudprovider.Template) (*facts, error) {
 	}
 	status := &t.Node.Status
 	f.measures = make([]measure, 0, len(status.Capacity)+2*len(status.Allocatable)+len(requests))
-	if err := f.addListed(capacity, status.Capacity); err != nil {
+	if err := cmp.Or(f.addListed(capacity, status.Capacity), f.addListed(allocatable, status.Allocatable)); err != nil {
 		return nil, err
 	}
-	if err := f.addListed(allocatable, status.Allocatable); err != nil {
-		return nil, err
-	}
-	return f, f.addFree(requests)
+	return f, f.addFree(status.Allocatable, requests)
 }
 
 // totalRequests follows the scheduler's rule: containers, init containers and
@@ -151,53 +148,35 @@ func (f *facts) addListed(kind kind, list v1.ResourceList) error {
 }
 
 // addFree adds allocatable less requests for every resource that is in either,
-// so free may be negative. Allocatable measures are the last ones so far.
-func (f *facts) addFree(requests v1.ResourceList) error {
+// so free may be negative.
+func (f *facts) addFree(listed, requests v1.ResourceList) error {
 	end := len(f.measures)
-	found := 0
 	for _, m := range f.measures[:end] {
-		if m.kind != allocatable {
-			continue
+		if m.kind == allocatable {
+			m.kind = free
+			f.measures = append(f.measures, m)
 		}
-		m.kind = free
-		if request, ok := requests[v1.ResourceName(m.resource)]; ok {
-			found++
-			if err := m.subtract(request); err != nil {
-				return err
-			}
-		}
-		f.measures = append(f.measures, m)
 	}
-	if found == len(requests) {
-		return nil
-	}
-	listed := f.measures[end:]
-	for name, request := range requests {
-		if _, ok := slices.BinarySearchFunc(listed, string(name), compareResource); ok {
-			continue
+	for name := range requests {
+		if _, ok := listed[name]; !ok {
+			f.measures = append(f.measures, measure{kind: free, resource: string(name)})
 		}
-		m := measure{kind: free, resource: string(name)}
-		if err := m.subtract(request); err != nil {
-			return err
-		}
-		f.measures = append(f.measures, m)
 	}
 	sortByResource(f.measures[end:])
-	return nil
-}
-
-func (m *measure) subtract(request resource.Quantity) error {
-	m.requested = true
-	m.quantity = m.quantity.DeepCopy()
-	m.quantity.Sub(request)
-	var ok bool
-	if m.amount, m.added, ok = toAmount(m.quantity); !ok {
-		return apportion.Invalid("pods", request.String(), "requests of "+m.resource+" are out of range")
+	for i := range f.measures[end:] {
+		m := &f.measures[end+i]
+		request, ok := requests[v1.ResourceName(m.resource)]
+		if !ok {
+			continue
+		}
+		m.requested, m.quantity = true, m.quantity.DeepCopy()
+		m.quantity.Sub(request)
+		if m.amount, m.added, ok = toAmount(m.quantity); !ok {
+			return apportion.Invalid("pods", request.String(), "requests of "+m.resource+" are out of range")
+		}
 	}
 	return nil
 }
-
-func compareResource(m measure, resource string) int { return strings.Compare(m.resource, resource) }
 
 func sortByResource(list []measure) {
 	slices.SortFunc(list, func(a, b measure) int { return strings.Compare(a.resource, b.resource) })

@@ -1,6 +1,7 @@
 package nodegroupset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,10 +83,7 @@ func ParseLabelPacks(data []byte) (LabelPacks, error) {
 
 func (l LabelPacks) check() error {
 	names, keys := words{}, words{}
-	if err := keys.addAll("meaningful", l.Meaningful); err != nil {
-		return err
-	}
-	if err := (words{}).addAll("meaningfulWords", l.MeaningfulWords); err != nil {
+	if err := cmp.Or(keys.addAll("meaningful", l.Meaningful), words{}.addAll("meaningfulWords", l.MeaningfulWords)); err != nil {
 		return err
 	}
 	for i, pack := range l.Packs {
@@ -99,17 +97,21 @@ func (l LabelPacks) check() error {
 		if pack.Cloud == nil {
 			continue
 		}
-		if err := l.addKeys(keys, path+".cloud.labels", pack.Cloud.Labels); err != nil {
-			return err
-		}
-		if err := (words{}).addAll(path+".cloud.schemes", pack.Cloud.Schemes); err != nil {
-			return err
-		}
-		if err := (words{}).addAll(path+".cloud.prefixes", pack.Cloud.Prefixes); err != nil {
+		if err := cmp.Or(
+			l.addKeys(keys, path+".cloud.labels", pack.Cloud.Labels),
+			words{}.addAll(path+".cloud.schemes", pack.Cloud.Schemes),
+			words{}.addAll(path+".cloud.prefixes", pack.Cloud.Prefixes),
+		); err != nil {
 			return err
 		}
 	}
-	return checkAliases(l.Aliases)
+	seen := words{} // every key is in one alias only, so that their order cannot matter
+	for i, alias := range l.Aliases {
+		if err := seen.addAll(fmt.Sprintf("aliases[%d]", i), []string{alias.Deprecated, alias.Current}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addKeys refuses keys of a pack that are meaningful by one of the words.
@@ -119,18 +121,6 @@ func (l LabelPacks) addKeys(keys words, path string, list []string) error {
 	}
 	if i := slices.IndexFunc(list, l.HasMeaning); i >= 0 {
 		return apportion.Invalid(fmt.Sprintf("%s[%d]", path, i), list[i], "says how capacity is bought or what it may be used for")
-	}
-	return nil
-}
-
-// checkAliases lets every key appear in one alias only, so that their order
-// cannot matter.
-func checkAliases(aliases []Alias) error {
-	seen := words{}
-	for i, alias := range aliases {
-		if err := seen.addAll(fmt.Sprintf("aliases[%d]", i), []string{alias.Deprecated, alias.Current}); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -91,9 +91,6 @@ func (c *completer) complete(empty group) Completion {
 	var nearest group
 	var lacks []missingField
 	for _, model := range c.models.near(empty.Node) {
-		if !lacksAny(empty.Node, model.Node) {
-			continue
-		}
 		missing := c.onlyMissing(empty, model)
 		switch {
 		case len(missing) == 0:
@@ -126,55 +123,32 @@ func differentLabel(lacks []missingField, a, b group) (key string, found bool) {
 func nodeSelectorKeys(pods iter.Seq[*v1.PodSpec]) map[string]bool {
 	keys := map[string]bool{}
 	for pod := range pods {
-		addSelectorKeys(keys, pod)
-	}
-	return keys
-}
-
-func addSelectorKeys(keys map[string]bool, pod *v1.PodSpec) {
-	for key := range pod.NodeSelector {
-		keys[key] = true
-	}
-	for _, c := range pod.TopologySpreadConstraints {
-		keys[c.TopologyKey] = true
-	}
-	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return
-	}
-	for _, term := range pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, e := range term.MatchExpressions {
-			keys[e.Key] = true
+		for key := range pod.NodeSelector {
+			keys[key] = true
 		}
-	}
-}
-
-// lacksAny is the cheap test that spares most pairs the comparison: it reports whether the machines
-// have the same cpu and the model names something that the empty template does not.
-func lacksAny(empty, model *v1.Node) bool {
-	if empty.Status.Capacity.Cpu().Cmp(*model.Status.Capacity.Cpu()) != 0 {
-		return false
-	}
-	has := resourcesOf(empty)
-	for kind, resources := range resourcesOf(model) {
-		for name := range *resources {
-			if _, found := (*has[kind])[name]; !found {
-				return true
+		for _, c := range pod.TopologySpreadConstraints {
+			keys[c.TopologyKey] = true
+		}
+		if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+			continue
+		}
+		for _, term := range pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, e := range term.MatchExpressions {
+				keys[e.Key] = true
 			}
 		}
 	}
-	for key := range model.Labels {
-		if _, found := empty.Labels[key]; !found {
-			return true
-		}
-	}
-	return false
+	return keys
 }
 
 // onlyMissing lists what the empty group's template lacks, if filling that in is allowed and makes
 // the two groups similar, and nothing otherwise. The index is left as it was.
 func (c *completer) onlyMissing(empty, model group) []missingField {
-	defer c.index.Delete(empty.id)
 	missing := missingIn(empty.Node, model.Node)
+	if len(missing) == 0 || empty.Node.Status.Capacity.Cpu().Cmp(*model.Node.Status.Capacity.Cpu()) != 0 {
+		return nil // which spares most pairs the comparison
+	}
+	defer c.index.Delete(empty.id)
 	completed, _ := fillIn(empty.Template, model.Node, missing)
 	if c.index.Set(empty.id, completed) != nil || !c.index.AreSimilar(empty.id, model.id) {
 		return nil
@@ -238,20 +212,17 @@ func fillIn(empty cloudprovider.Template, model *v1.Node, missing []missingField
 		if m.kind == missingLabel {
 			metav1.SetMetaDataLabel(&node.ObjectMeta, m.name, model.Labels[m.name])
 		} else {
-			fill(resourcesOf(node)[m.kind], v1.ResourceName(m.name), *resourcesOf(model)[m.kind])
+			into, from, name := resourcesOf(node)[m.kind], *resourcesOf(model)[m.kind], v1.ResourceName(m.name)
+			if *into == nil {
+				*into = v1.ResourceList{}
+			}
+			(*into)[name] = from[name].DeepCopy()
 		}
 		if !slices.Contains(filled, m.name) {
 			filled = append(filled, m.name)
 		}
 	}
 	return cloudprovider.Template{Node: node, Pods: empty.Pods}, filled
-}
-
-func fill(into *v1.ResourceList, name v1.ResourceName, from v1.ResourceList) {
-	if *into == nil {
-		*into = v1.ResourceList{}
-	}
-	(*into)[name] = from[name].DeepCopy()
 }
 
 // resourcesOf are the resources of a node, by missingCapacity and missingAllocatable.

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -108,17 +109,9 @@ func hostPorts(pod *v1.Pod) []hostPort {
 	var ports []hostPort
 	add := func(c *v1.Container) {
 		for _, p := range c.Ports {
-			if p.HostPort <= 0 {
-				continue
+			if p.HostPort > 0 {
+				ports = append(ports, hostPort{cmp.Or(p.HostIP, anyAddress), cmp.Or(p.Protocol, v1.ProtocolTCP), p.HostPort})
 			}
-			port := hostPort{ip: anyAddress, protocol: v1.ProtocolTCP, port: p.HostPort}
-			if p.HostIP != "" {
-				port.ip = p.HostIP
-			}
-			if p.Protocol != "" {
-				port.protocol = p.Protocol
-			}
-			ports = append(ports, port)
 		}
 	}
 	for i := range pod.Spec.InitContainers {
