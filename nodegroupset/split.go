@@ -1,6 +1,7 @@
 package nodegroupset
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -188,13 +189,7 @@ func (r SplitRequest) check() (order []int, err error) {
 			return nil, err
 		}
 	}
-	if err := r.checkPortions(isGroup); err != nil {
-		return nil, err
-	}
-	if err := r.checkClasses(isGroup); err != nil {
-		return nil, err
-	}
-	return order, r.checkCapacities()
+	return order, cmp.Or(r.checkPortions(isGroup), r.checkClasses(isGroup), r.checkCapacities())
 }
 
 // byName lists the positions of the groups in the order of their names, and

@@ -59,8 +59,12 @@ func (s *Machine) checkMarks() {
 // refuseMarks reports once why marks are not used.
 func (s *Machine) refuseMarks(err error) {
 	text := err.Error()
-	if kept := len(s.zonal.marks); kept > 0 {
-		text += fmt.Sprintf("; the last good marks are kept: %s", markNames(s.zonal.marks))
+	var kept []string
+	for i := range s.zonal.marks {
+		kept = append(kept, s.zonal.marks[i].Domain.String())
+	}
+	if len(kept) > 0 {
+		text += "; the last good marks are kept: " + strings.Join(kept, ", ")
 	} else {
 		text += "; no zone is shifted away by a mark"
 	}
@@ -70,14 +74,6 @@ func (s *Machine) refuseMarks(err error) {
 	s.zonal.problem = text
 	s.log(Log{Err: errors.New(text), Message: "The marks of zones cannot be used"})
 	s.event("ZonalShiftInvalid", text)
-}
-
-func markNames(marks []zonalshift.Mark) string {
-	names := make([]string, len(marks))
-	for i := range marks {
-		names[i] = marks[i].Domain.String()
-	}
-	return strings.Join(names, ", ")
 }
 
 // shiftZones decides anew what holds for zones that are shifted away. It comes after a reading of

@@ -42,67 +42,58 @@ func OpenFileJournal(path string) (*FileJournal, error) {
 func (j *FileJournal) String() string { return "file " + j.path }
 
 // Load returns the text last saved, by this process or an earlier one; empty if there is no file.
-func (j *FileJournal) Load(ctx context.Context) ([]byte, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	text, err := j.read(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading the journal: %w", err)
-	}
-	return text, nil
-}
-
-func (j *FileJournal) read(ctx context.Context) ([]byte, error) {
-	if err := j.usable(ctx); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(j.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := checkText(text); err != nil {
-		return nil, fmt.Errorf("%s is no journal: %w", j.path, err)
-	}
-	return text, nil
+func (j *FileJournal) Load(ctx context.Context) (text []byte, err error) {
+	err = j.inTurn(ctx, "loading", func() error {
+		found, err := os.ReadFile(j.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := checkText(found); err != nil {
+			return fmt.Errorf("%s is no journal: %w", j.path, err)
+		}
+		text = found
+		return nil
+	})
+	return text, err
 }
 
 // Save replaces the text: after a crash at any moment the file has the old one or the new one. When
 // it returns the text is on the disk.
 func (j *FileJournal) Save(ctx context.Context, text []byte) error {
+	return j.inTurn(ctx, "saving", func() error {
+		// The lock is ours, so a fixed name will do, and what a crash left there is overwritten.
+		fresh := j.path + ".new"
+		if err := checkText(text); err != nil {
+			return err
+		}
+		if err := writeSynced(fresh, text); err != nil {
+			return err
+		}
+		if err := os.Rename(fresh, j.path); err != nil {
+			return err
+		}
+		return syncFolder(filepath.Dir(j.path))
+	})
+}
+
+// inTurn makes a call after those before it, while the journal is open.
+func (j *FileJournal) inTurn(ctx context.Context, doing string, call func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.write(ctx, text); err != nil {
-		return fmt.Errorf("saving the journal: %w", err)
+	err := context.Cause(ctx)
+	if j.lock == nil {
+		err = fmt.Errorf("%s: %w", j.path, os.ErrClosed)
+	}
+	if err == nil {
+		err = call()
+	}
+	if err != nil {
+		return fmt.Errorf("%s the journal: %w", doing, err)
 	}
 	return nil
-}
-
-func (j *FileJournal) write(ctx context.Context, text []byte) error {
-	if err := checkText(text); err != nil {
-		return err
-	}
-	if err := j.usable(ctx); err != nil {
-		return err
-	}
-	// The lock is ours, so a fixed name will do, and what a crash left there is overwritten.
-	fresh := j.path + ".new"
-	if err := writeSynced(fresh, text); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, j.path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(j.path))
-}
-
-func (j *FileJournal) usable(ctx context.Context) error {
-	if j.lock == nil {
-		return fmt.Errorf("%s: %w", j.path, os.ErrClosed)
-	}
-	return context.Cause(ctx)
 }
 
 // Close gives the journal to others.
