@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
@@ -98,7 +99,7 @@ func conditionsOfPods(ctx context.Context, t *testing.T, plane *controlplane.Con
 	if err := plane.Client.Get(ctx, client.ObjectKeyFromObject(a), pod); err != nil {
 		t.Fatal(err)
 	}
-	scaleUps, err := live.New(nil, live.Options{}).ScaleUps(ctx, []*v1.Pod{pod})
+	scaleUps, err := live.New(nil, clock.RealClock{}).ScaleUps(ctx, []*v1.Pod{pod})
 	if err != nil || !scaleUps[pod.UID].Acting {
 		t.Errorf("the pod is read as %+v, %v", scaleUps, err)
 	}
@@ -121,7 +122,7 @@ func saidByTheAutoscaler(ctx context.Context, t *testing.T, plane *controlplane.
 	broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "default-scheduler"}).Event(unheard, v1.EventTypeWarning, "FailedScheduling", "0/3 nodes are available")
 
 	pods := []*v1.Pod{triggered, refused, unheard}
-	reader := live.New(plane.Client, live.Options{MaxAge: time.Nanosecond})
+	reader := live.New(plane.Client, clock.RealClock{})
 	until(ctx, t, "events are read", func() bool {
 		got, err := reader.ScaleUps(ctx, pods)
 		if err != nil {

@@ -116,7 +116,7 @@ func (o *simulationFlags) start(mgr manager.Manager, reader client.Reader, optio
 		}
 		cloud = externalgrpc.NewClient(connection)
 	}
-	status := live.New(reader, live.Options{}).Status
+	status := live.New(reader, clock.RealClock{}).Status
 	return s, errors.Join(mgr.Add(everywhere(s.Run)), mgr.Add(everywhere(func(ctx context.Context) error {
 		return s.Follow(ctx, followEvery, cloud, status)
 	})))

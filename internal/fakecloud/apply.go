@@ -64,7 +64,7 @@ func (r retries) next() (at time.Time, ok bool) {
 // round compares once, and makes the necessary changes.
 func (k *Keeper) round(ctx context.Context, desired []*v1.Node) {
 	steps := plan(view{owner: k.owner, desired: desired, actual: k.actual(), held: k.held(), inherited: k.inherited})
-	now := k.o.Clock.Now()
+	now := k.clock.Now()
 	later, uncompared := retries{}, sets.New[types.UID]()
 	due := steps[:0]
 	for _, s := range steps {
@@ -87,7 +87,7 @@ func (k *Keeper) round(ctx context.Context, desired []*v1.Node) {
 			delete(k.retries, s.name)
 			continue
 		}
-		k.retries.failed(s.name, k.o.Clock.Now())
+		k.retries.failed(s.name, k.clock.Now())
 		uncompared.Insert(s.remove)
 	}
 	k.inherited = k.inherited.Intersection(uncompared) // the removal of these is still to come
@@ -189,7 +189,7 @@ func (k *Keeper) remove(ctx context.Context, s step) error {
 
 func (k *Keeper) writeReady(ctx context.Context, s step) error {
 	condition := *s.ready
-	now := metav1.NewTime(k.o.Clock.Now())
+	now := metav1.NewTime(k.clock.Now())
 	condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"phase": v1.NodeRunning, "conditions": []v1.NodeCondition{condition},
@@ -209,7 +209,7 @@ func (k *Keeper) hold(ctx context.Context, s step) error {
 	spec := coordinationv1.LeaseSpec{
 		HolderIdentity:       ptr.To(holder),
 		LeaseDurationSeconds: ptr.To[int32](math.MaxInt32),
-		RenewTime:            ptr.To(metav1.NewMicroTime(k.o.Clock.Now())),
+		RenewTime:            ptr.To(metav1.NewMicroTime(k.clock.Now())),
 	}
 	_, err := leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: labels}, Spec: spec}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {

@@ -42,8 +42,6 @@ type KeeperOptions struct {
 	// DeleteOnExit deletes the nodes when the Keeper ends; otherwise they stay, and the next Keeper
 	// with the same owner adopts them.
 	DeleteOnExit bool
-	// Clock is the cloud's; nil means the real one.
-	Clock clock.Clock
 }
 
 // Keeper keeps the Node objects of a cloud in an API server. It creates and deletes them with the
@@ -54,6 +52,7 @@ type Keeper struct {
 	cloud  Cloud
 	owner  string
 	o      KeeperOptions
+	clock  clock.Clock
 	wake   chan struct{}
 
 	nodes, leases cache.Store
@@ -69,11 +68,8 @@ var errUnread = errors.New("the nodes of the API server have not been read yet")
 // NewKeeper returns a keeper that marks the nodes it makes with owner, which
 // CheckNames must accept. Run starts it.
 func NewKeeper(client kubernetes.Interface, cloud Cloud, owner string, o KeeperOptions) *Keeper {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	return &Keeper{
-		client: client, cloud: cloud, owner: owner, o: o,
+		client: client, cloud: cloud, owner: owner, o: o, clock: clock.RealClock{},
 		wake: make(chan struct{}, 1), inherited: sets.New[types.UID](), retries: retries{}, problem: errUnread,
 	}
 }
@@ -164,12 +160,12 @@ func (k *Keeper) sleep(ctx context.Context, event time.Time, ok bool) {
 		}
 		return
 	}
-	k.rest(ctx, event.Sub(k.o.Clock.Now()), k.wake)
+	k.rest(ctx, event.Sub(k.clock.Now()), k.wake)
 }
 
 // rest waits for so long, or until it is woken.
 func (k *Keeper) rest(ctx context.Context, d time.Duration, woken <-chan struct{}) {
-	timer := k.o.Clock.NewTimer(d)
+	timer := k.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -96,7 +96,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		return err
 	}
 	if autoscaler == nil {
-		autoscaler = live.New(mgr.GetAPIReader(), live.Options{})
+		autoscaler = live.New(mgr.GetAPIReader(), clock.RealClock{})
 	}
 	r := newReconciler(access{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, owners: on.owners, seen: on.pods,

@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// DefaultQPS and DefaultBurst bound how many pods are looked at per second, in the long run and at
+	// QPS and Burst bound how many pods are looked at per second, in the long run and at
 	// once. A pod costs one read from the server's cache and at most one write.
-	DefaultQPS   = 20
-	DefaultBurst = 100
+	QPS   = 20
+	Burst = 100
 	// workers is how many pods are looked at at the same time.
 	workers = 4
 	// tries is how often a pod is looked at whose condition cannot be written.
@@ -53,10 +53,8 @@ type Notice struct {
 	Reason, Message string
 }
 
-// Options of a Writer. The zero value is slow enough for any API server.
+// Options of a Writer.
 type Options struct {
-	// QPS is how many pods are looked at per second in the long run; 0 means DefaultQPS.
-	QPS float32
 	// Metrics count what is done; nil means that nothing is counted.
 	Metrics *Metrics
 	// Clock is the time; nil means the clock of the machine.
@@ -108,9 +106,6 @@ type Writer struct {
 
 // New returns a writer, which writes nothing before Run.
 func New(pods coreclient.PodsGetter, o Options) *Writer {
-	if o.QPS == 0 {
-		o.QPS = DefaultQPS
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -119,7 +114,7 @@ func New(pods coreclient.PodsGetter, o Options) *Writer {
 	}
 	return &Writer{
 		pods: pods, clock: o.Clock, metrics: o.Metrics, log: o.Log,
-		limit:   flowcontrol.NewTokenBucketRateLimiter(o.QPS, DefaultBurst),
+		limit:   flowcontrol.NewTokenBucketRateLimiter(QPS, Burst),
 		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](time.Second, 30*time.Second)),
 		notices: map[types.UID]Notice{},
 	}

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/internal/provisioning"
 	"github.com/evenkeel/evenkeel/internal/provisioning/live"
@@ -21,7 +22,7 @@ func ExampleReader_ScaleUps() {
 			{Type: provisioning.ConditionType, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(8 * time.Second))},
 		}},
 	}
-	scaleUps, err := live.New(nil, live.Options{}).ScaleUps(context.Background(), []*v1.Pod{pod})
+	scaleUps, err := live.New(nil, clock.RealClock{}).ScaleUps(context.Background(), []*v1.Pod{pod})
 	if err != nil {
 		fmt.Println(err)
 	}

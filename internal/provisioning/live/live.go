@@ -26,28 +26,20 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// DefaultMaxAge is how old an answer may be.
-const DefaultMaxAge = 5 * time.Second
+// MaxAge is for how long an answer of the API server is used.
+const MaxAge = 5 * time.Second
+
+// statusOf is the ConfigMap with the status of Cluster Autoscaler.
+var statusOf = types.NamespacedName{Namespace: provisioning.StatusNamespace, Name: provisioning.StatusConfigMap}
 
 // pageSize is the number of events of a page.
 const pageSize = 500
-
-// Options of a Reader. The zero value reads the status where Cluster Autoscaler keeps it by default.
-type Options struct {
-	// Status is the ConfigMap with the status of Cluster Autoscaler, its --namespace and
-	// --status-config-map-name. Empty parts mean kube-system and cluster-autoscaler-status.
-	Status types.NamespacedName
-	// MaxAge is for how long an answer of the API server is used; 0 means DefaultMaxAge.
-	MaxAge time.Duration
-	// Clock is for tests; nil means the clock of the machine.
-	Clock clock.PassiveClock
-}
 
 // Reader reads what autoscalers say. It is safe for concurrent use: a caller waits if another one
 // is asking the same.
 type Reader struct {
 	client client.Reader
-	Options
+	clock  clock.PassiveClock
 
 	mu     sync.Mutex
 	events map[string]*answer[map[types.UID][]v1.Event] // by namespace
@@ -63,20 +55,8 @@ type answer[T any] struct {
 }
 
 // New returns a reader that asks a client, which should not be one with a cache.
-func New(c client.Reader, o Options) *Reader {
-	if o.Status.Namespace == "" {
-		o.Status.Namespace = provisioning.StatusNamespace
-	}
-	if o.Status.Name == "" {
-		o.Status.Name = provisioning.StatusConfigMap
-	}
-	if o.MaxAge == 0 {
-		o.MaxAge = DefaultMaxAge
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return &Reader{client: c, Options: o, events: map[string]*answer[map[types.UID][]v1.Event]{}}
+func New(c client.Reader, clock clock.PassiveClock) *Reader {
+	return &Reader{client: c, clock: clock, events: map[string]*answer[map[types.UID][]v1.Event]{}}
 }
 
 // ScaleUps returns what an autoscaler does about those of the pods that the scheduler finds no node
@@ -105,7 +85,7 @@ func (r *Reader) ScaleUps(ctx context.Context, pods []*v1.Pod) (map[types.UID]wo
 			status, problem = r.Status(ctx)
 		}
 		unread := !said && failed[namespace] != nil || !acts && errors.Is(problem, errUnread)
-		scaleUp, known := provisioning.Of(pod, events[namespace][pod.UID], status, r.Clock.Now())
+		scaleUp, known := provisioning.Of(pod, events[namespace][pod.UID], status, r.clock.Now())
 		if unread && !scaleUp.Acting {
 			scaleUp, known = workloadspread.ScaleUp{Acting: true, Since: since}, true
 		}
@@ -128,7 +108,7 @@ func (r *Reader) eventsIn(ctx context.Context, namespace string) (map[types.UID]
 		r.events[namespace] = a
 	}
 	r.mu.Unlock()
-	return a.get(r.Options, func() (map[types.UID][]v1.Event, error, error) {
+	return a.get(r.clock, func() (map[types.UID][]v1.Event, error, error) {
 		r.forget()
 		out := map[types.UID][]v1.Event{}
 		for _, source := range provisioning.Sources {
@@ -165,7 +145,7 @@ func (r *Reader) forget() {
 	defer r.mu.Unlock()
 	for namespace, a := range r.events {
 		if a.mu.TryLock() {
-			if !a.at.IsZero() && r.Clock.Since(a.at) > 10*r.MaxAge {
+			if !a.at.IsZero() && r.clock.Since(a.at) > 10*MaxAge {
 				delete(r.events, namespace)
 			}
 			a.mu.Unlock()
@@ -176,18 +156,18 @@ func (r *Reader) forget() {
 // Status returns the status of Cluster Autoscaler; nil if it keeps none, or none that can be read or
 // understood, which the error says.
 func (r *Reader) Status(ctx context.Context) (*provisioning.Status, error) {
-	return r.status.get(r.Options, func() (*provisioning.Status, error, error) {
+	return r.status.get(r.clock, func() (*provisioning.Status, error, error) {
 		var object v1.ConfigMap
-		err := r.client.Get(ctx, r.Options.Status, &object)
+		err := r.client.Get(ctx, statusOf, &object)
 		if apierrors.IsNotFound(err) {
 			return nil, nil, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: get ConfigMap %s: %w", errUnread, r.Options.Status, err)
+			return nil, nil, fmt.Errorf("%w: get ConfigMap %s: %w", errUnread, statusOf, err)
 		}
 		status, err := provisioning.ParseStatus(object.Data[provisioning.StatusKey])
 		if err != nil {
-			return nil, fmt.Errorf("ConfigMap %s: %w", r.Options.Status, err), nil
+			return nil, fmt.Errorf("ConfigMap %s: %w", statusOf, err), nil
 		}
 		return &status, nil, nil
 	})
@@ -195,13 +175,13 @@ func (r *Reader) Status(ctx context.Context) (*provisioning.Status, error) {
 
 // get returns the answer, which it asks for if there is none that is new enough. What is asked
 // returns a value, what is wrong with that, and why there is none.
-func (a *answer[T]) get(o Options, ask func() (value T, flaw, err error)) (T, error) {
+func (a *answer[T]) get(clock clock.PassiveClock, ask func() (value T, flaw, err error)) (T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.at.IsZero() && o.Clock.Since(a.at) < o.MaxAge {
+	if !a.at.IsZero() && clock.Since(a.at) < MaxAge {
 		return a.value, a.err
 	}
-	at := o.Clock.Now()
+	at := clock.Now()
 	value, flaw, err := ask()
 	if err != nil {
 		return value, err

@@ -79,7 +79,7 @@ func (s *apiServer) questions() []string {
 	return out
 }
 
-func start(t *testing.T, s *apiServer, o live.Options) (*live.Reader, *clocktesting.FakePassiveClock) {
+func start(t *testing.T, s *apiServer) (*live.Reader, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -91,8 +91,7 @@ func start(t *testing.T, s *apiServer, o live.Options) (*live.Reader, *clocktest
 		t.Fatal(err)
 	}
 	clock := clocktesting.NewFakePassiveClock(noon.Add(time.Minute))
-	o.Clock = clock
-	return live.New(c, o), clock
+	return live.New(c, clock), clock
 }
 
 // pod is one that cannot be scheduled since noon.
@@ -124,7 +123,7 @@ func TestEventsAndStatusAreRead(t *testing.T) {
 		event(b, "cluster-autoscaler", "NotTriggerScaleUp", 40),
 		event(c, "karpenter", "Nominated", 8),
 	}}
-	r, clock := start(t, s, live.Options{})
+	r, clock := start(t, s)
 	ask := func() string {
 		t.Helper()
 		got, err := r.ScaleUps(t.Context(), []*v1.Pod{a, b, c, decided, {ObjectMeta: metav1.ObjectMeta{UID: "runs"}}})
@@ -150,9 +149,9 @@ func TestEventsAndStatusAreRead(t *testing.T) {
 	s.mu.Lock()
 	s.status = "time: 2026-06-01 12:00:58 +0000 UTC\nnodeGroups: [{name: spot, scaleUp: {status: Backoff, lastTransitionTime: \"2026-06-01T12:00:50Z\"}}]"
 	s.mu.Unlock()
-	clock.SetTime(clock.Now().Add(live.DefaultMaxAge - time.Second))
+	clock.SetTime(clock.Now().Add(live.MaxAge - time.Second))
 	if got := ask(); got != before || len(s.questions()) > 0 {
-		t.Errorf("an answer of %v ago is not used: %s", live.DefaultMaxAge-time.Second, got)
+		t.Errorf("an answer of %v ago is not used: %s", live.MaxAge-time.Second, got)
 	}
 	clock.SetTime(clock.Now().Add(time.Second))
 	const after = "a false 1m20s; b false 1m20s; c true 8s; decided false 0s; "
@@ -163,7 +162,7 @@ func TestEventsAndStatusAreRead(t *testing.T) {
 
 func TestNothingIsReadWhileNoPodWaits(t *testing.T) {
 	s := &apiServer{}
-	r, _ := start(t, s, live.Options{})
+	r, _ := start(t, s)
 	decided := pod("shop", "a", v1.PodCondition{Type: provisioning.ConditionType, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)})
 	bound := pod("shop", "b")
 	bound.Spec.NodeName = "n"
@@ -187,7 +186,7 @@ func TestPodsAreKeptWhileNothingCanBeRead(t *testing.T) {
 	a := pod("shop", "a")
 	for _, denied := range []string{"/events", "/configmaps"} {
 		s := &apiServer{denies: denied, events: []v1.Event{event(a, "cluster-autoscaler", "NotTriggerScaleUp", 5)}}
-		r, _ := start(t, s, live.Options{})
+		r, _ := start(t, s)
 		got, err := r.ScaleUps(t.Context(), []*v1.Pod{a})
 		if err == nil || !got[a.UID].Acting || !got[a.UID].Since.Equal(noon) {
 			t.Errorf("%s: %+v, %v", denied, got, err)
@@ -204,14 +203,14 @@ func TestPodsAreKeptWhileNothingCanBeRead(t *testing.T) {
 func TestAStatusThatIsNotUnderstoodLeavesTheEvents(t *testing.T) {
 	a, b := pod("shop", "a"), pod("shop", "b")
 	s := &apiServer{status: "Cluster-autoscaler status at 2018-07-25", events: []v1.Event{event(a, "cluster-autoscaler", "NotTriggerScaleUp", 5)}}
-	r, _ := start(t, s, live.Options{Status: client.ObjectKey{Namespace: "scaling", Name: "its-status"}})
+	r, _ := start(t, s)
 	for range 2 {
 		got, err := r.ScaleUps(t.Context(), []*v1.Pod{a, b})
 		if !errors.Is(err, provisioning.ErrOldStatus) || len(got) != 1 || got[a.UID].Acting {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	if asked := s.questions(); len(asked) != 3 || asked[2] != "/api/v1/namespaces/scaling/configmaps/its-status" {
+	if asked := s.questions(); len(asked) != 3 || asked[2] != "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status" {
 		t.Errorf("asked %q", asked)
 	}
 }
