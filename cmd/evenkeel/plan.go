@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -73,16 +74,10 @@ type answered struct {
 
 // answer reads and checks all documents before it answers any.
 func answer(cmd *cobra.Command, files []string, limit int64) ([]answered, error) {
-	docs, err := document.ReadFiles(files, inputsOf(cmd).open, document.Options{MaxSize: limit})
+	check := func(d *document.Document) field.ErrorList { return plan.Validate(d.Object) }
+	docs, err := document.ReadFiles(files, inputsOf(cmd).open, document.Options{MaxSize: limit, Check: check})
 	if err != nil {
 		return nil, err
-	}
-	var problems []document.Problem
-	for i := range docs {
-		problems = append(problems, docs[i].Refuse(plan.Validate(docs[i].Object)...)...)
-	}
-	if len(problems) > 0 {
-		return nil, &document.Invalid{Problems: problems}
 	}
 	answers := make([]answered, len(docs))
 	for i, d := range docs {

@@ -59,6 +59,8 @@ type Options struct {
 	AmongOthers bool
 	// MaxSize is the greatest size of one file in bytes; 0 means DefaultMaxSize.
 	MaxSize int64
+	// Check returns the errors in a document, once all could be decoded; nil means that there are none.
+	Check func(*Document) field.ErrorList
 }
 
 // Document is a document that was read.
@@ -102,6 +104,11 @@ func ReadFiles(files []string, open Open, o Options) ([]Document, error) {
 			r.problems = append(r.problems, Problem{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)})
 		}
 	}
+	if len(r.problems) == 0 && r.Check != nil { // types before meanings
+		for i := range r.documents {
+			r.problems = append(r.problems, r.documents[i].Refuse(plain(r.Check(&r.documents[i]))...)...)
+		}
+	}
 	if len(r.problems) > 0 {
 		return nil, &Invalid{r.problems}
 	}
@@ -118,15 +125,14 @@ func Read(name string, r io.Reader, o Options) ([]Document, error) {
 // error is an *Invalid with every problem found.
 func Only[T any](name string, text []byte, maxSize int64, check func(*T) field.ErrorList) (*T, error) {
 	kinds := Kinds{*new(T)}
-	docs, err := Read(name, bytes.NewReader(text), Options{Kinds: kinds, MaxSize: maxSize})
+	docs, err := Read(name, bytes.NewReader(text), Options{Kinds: kinds, MaxSize: maxSize, Check: func(d *Document) field.ErrorList { return check(d.Object.(*T)) }})
 	if err != nil {
 		return nil, err
 	}
 	if len(docs) != 1 {
 		return nil, &Invalid{[]Problem{{File: name, Err: fmt.Errorf("must have one document of kind %s, not %d", kinds.names()[0], len(docs))}}}
 	}
-	object := docs[0].Object.(*T)
-	return object, docs[0].Invalid(check(object))
+	return docs[0].Object.(*T), nil
 }
 
 // A reader collects documents and problems.
@@ -239,11 +245,15 @@ func (d *Document) Invalid(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	problems := make([]error, len(errs))
+	return &Invalid{d.Refuse(plain(errs)...)}
+}
+
+func plain(errs field.ErrorList) []error {
+	all := make([]error, len(errs))
 	for i, err := range errs {
-		problems[i] = err
+		all[i] = err
 	}
-	return &Invalid{d.Refuse(problems...)}
+	return all
 }
 
 // Cut returns the problems that are reported. The last one has the number of the others.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -18,7 +19,7 @@ func (d *Dump) inputOf(f *v1alpha1.FederatedReplicaSet) federation.Input {
 	in := federation.Input{
 		Key: f.Namespace + "/" + f.Name, Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: f.Status,
 	}
-	in.Now = timeOf(f)
+	in.Now = document.Latest(f) // what the status says was so then
 	clusters := map[string]*v1alpha1.FederatedClusterStatus{}
 	for i := range f.Status.Clusters {
 		clusters[f.Status.Clusters[i].Name] = &f.Status.Clusters[i]
@@ -90,34 +91,4 @@ func observed(c federation.Cluster, f *v1alpha1.FederatedReplicaSet, s *v1alpha1
 		c.Local.FailingSince = now.Add(-act - time.Second)
 	}
 	return c
-}
-
-// timeOf is the latest time in an object, which is about when its status was stored: what the status
-// says was so then.
-func timeOf(f *v1alpha1.FederatedReplicaSet) time.Time {
-	latest := f.CreationTimestamp.Time
-	see := func(times ...*metav1.Time) {
-		for _, t := range times {
-			if t != nil && t.After(latest) {
-				latest = t.Time
-			}
-		}
-	}
-	for i := range f.Status.Clusters {
-		c := &f.Status.Clusters[i]
-		see(c.BelowSizeSince, c.BlockedSince, c.FineSince, c.RollingSince)
-		if c.Refused != nil {
-			see(&c.Refused.LastTime)
-		}
-		if c.Overwrites != nil {
-			see(&c.Overwrites.LastTime)
-		}
-	}
-	for i := range f.Status.Conditions {
-		see(&f.Status.Conditions[i].LastTransitionTime)
-	}
-	if f.Status.Moves != nil {
-		see(&f.Status.Moves.LastTime)
-	}
-	return latest
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,20 +13,12 @@ import (
 )
 
 // checks collects errors.
-type checks struct{ errs []error }
-
-func (c *checks) add(err *field.Error) { c.errs = append(c.errs, err) }
-
-func (c *checks) addAll(errs field.ErrorList) {
-	for _, err := range errs {
-		c.add(err)
-	}
-}
+type checks struct{ admission.Checker }
 
 // required checks a count that must be given.
 func (c *checks) required(at *field.Path, n *int64) {
 	if n == nil {
-		c.add(field.Required(at, "must be an integer"))
+		c.Add(field.Required(at, "must be an integer"))
 	}
 	c.count(at, n)
 }
@@ -35,28 +26,28 @@ func (c *checks) required(at *field.Path, n *int64) {
 // count checks a number of nodes or replicas, if it is given.
 func (c *checks) count(at *field.Path, n *int64) {
 	if c.weight(at, n); n != nil && *n > v1alpha1.MaxCount {
-		c.add(field.Invalid(at, *n, "must be at most 2147483647"))
+		c.Add(field.Invalid(at, *n, "must be at most 2147483647"))
 	}
 }
 
 // weight checks a number without an upper bound, if it is given.
 func (c *checks) weight(at *field.Path, n *int64) {
 	if n != nil && *n < 0 {
-		c.add(field.Invalid(at, *n, "must not be negative"))
+		c.Add(field.Invalid(at, *n, "must not be negative"))
 	}
 }
 
 // absent checks that a number is not given.
 func (c *checks) absent(at *field.Path, n *int64, why string) {
 	if n != nil {
-		c.add(field.Forbidden(at, why))
+		c.Add(field.Forbidden(at, why))
 	}
 }
 
 // bounds checks that min is not greater than max. The error is reported at min.
 func (c *checks) bounds(at *field.Path, least, most *int64) {
 	if least != nil && most != nil && *most >= 0 && *least > *most {
-		c.add(field.Invalid(at, *least, "must not be greater than max"))
+		c.Add(field.Invalid(at, *least, "must not be greater than max"))
 	}
 }
 
@@ -69,22 +60,15 @@ type names map[string]bool
 func (seen names) check(c *checks, at *field.Path, name string) {
 	switch {
 	case name == "":
-		c.add(field.Required(at, "must be a name"))
+		c.Add(field.Required(at, "must be a name"))
 	case seen[name]:
-		c.add(field.Duplicate(at, admission.Shorten(name)))
+		c.Add(field.Duplicate(at, admission.Shorten(name)))
 	case utf8.RuneCountInString(name) > maxName:
-		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxName)))
+		c.Add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxName)))
 	case strings.ContainsFunc(name, unicode.IsControl):
-		c.add(field.Invalid(at, name, "must have no control characters"))
+		c.Add(field.Invalid(at, name, "must have no control characters"))
 	}
 	seen[name] = true
-}
-
-// oneOf checks an option: it must be empty or one of its values.
-func oneOf[T ~string](c *checks, at *field.Path, value T, values ...T) {
-	if value != "" && !slices.Contains(values, value) {
-		c.add(field.NotSupported(at, string(value), values))
-	}
 }
 
 var spec = field.NewPath("spec")

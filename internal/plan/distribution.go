@@ -6,21 +6,22 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) []error {
+func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) field.ErrorList {
 	var c checks
 	c.required(spec.Child("replicas"), s.Replicas)
-	oneOf(&c, spec.Child("policy"), s.Policy, v1alpha1.DistributeProportional, v1alpha1.DistributePriority)
-	oneOf(&c, spec.Child("rounding"), s.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster, v1alpha1.RoundDHondt)
-	oneOf(&c, spec.Child("minMode"), s.MinMode, v1alpha1.MinFloor, v1alpha1.MinAdditive)
-	oneOf(&c, spec.Child("shortage"), s.Shortage, v1alpha1.ShortageGuaranteeMin, v1alpha1.ShortageTotalWins)
-	oneOf(&c, spec.Child("pending"), s.Pending, v1alpha1.PendingKeep, v1alpha1.PendingTrim)
-	oneOf(&c, spec.Child("relief"), s.Relief, v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly)
+	admission.Option(&c.Checker, spec.Child("policy"), s.Policy, v1alpha1.DistributeProportional, v1alpha1.DistributePriority)
+	admission.Option(&c.Checker, spec.Child("rounding"), s.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster, v1alpha1.RoundDHondt)
+	admission.Option(&c.Checker, spec.Child("minMode"), s.MinMode, v1alpha1.MinFloor, v1alpha1.MinAdditive)
+	admission.Option(&c.Checker, spec.Child("shortage"), s.Shortage, v1alpha1.ShortageGuaranteeMin, v1alpha1.ShortageTotalWins)
+	admission.Option(&c.Checker, spec.Child("pending"), s.Pending, v1alpha1.PendingKeep, v1alpha1.PendingTrim)
+	admission.Option(&c.Checker, spec.Child("relief"), s.Relief, v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly)
 	if s.Relief == v1alpha1.ReliefLaterOnly && (s.Policy == "" || s.Policy == v1alpha1.DistributeProportional) {
-		c.add(field.Invalid(spec.Child("relief"), string(s.Relief), "may be set only with policy Priority"))
+		c.Add(field.Invalid(spec.Child("relief"), string(s.Relief), "may be set only with policy Priority"))
 	}
-	oneOf(&c, spec.Child("tieBreak"), s.TieBreak, v1alpha1.TieByName, v1alpha1.TieByHash)
+	admission.Option(&c.Checker, spec.Child("tieBreak"), s.TieBreak, v1alpha1.TieByName, v1alpha1.TieByHash)
 	seen := names{}
 	for i := range s.Targets {
 		t, at := &s.Targets[i], spec.Child("targets").Index(i)
@@ -32,7 +33,7 @@ func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) []error {
 		c.count(at.Child("capacity"), t.Capacity)
 		c.count(at.Child("current"), t.Current)
 	}
-	return c.errs
+	return c.Errors
 }
 
 func distribution(s *v1alpha1.ReplicaDistributionSpec) (any, error) {

@@ -264,7 +264,7 @@ func TestRefused(t *testing.T) {
 		}},
 		{"NodeGroupSimilarity", "", []string{"spec.groups: Required value: must have at least one group"}},
 		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{key: a, effect: NoShedule}]}, status: {capacity: {cpu: 1}}}}]", []string{`spec.groups[0].template.spec.taints[0].effect: Unsupported value: "NoShedule": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
-		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{value: x}]}, status: {capacity: {cpu: 1}}}}]", []string{"spec.groups[0].template.spec.taints[0].key: Required value: a taint needs a key", "spec.groups[0].template.spec.taints[0].effect: Required value: must be one of NoSchedule, PreferNoSchedule, NoExecute"}},
+		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{value: x}]}, status: {capacity: {cpu: 1}}}}]", []string{"spec.groups[0].template.spec.taints[0].key: Required value: must be a key such as example.com/pool", "spec.groups[0].template.spec.taints[0].effect: Required value: must be one of NoSchedule, PreferNoSchedule, NoExecute"}},
 		{"NodeGroupSimilarity", "groups: [{name: a}]", []string{"spec.groups[0].template.status.capacity: Required value: a template needs the capacity of its nodes"}},
 		{"NodeGroupSimilarity", "options: {memoryDifferenceRatio: 1.5, balancingLabels: [\"\"]}, groups: [{name: a, " + template + "}]", []string{
 			"spec.options.balancingLabels[0]: Required value: must be the key of a label", "spec.options.memoryDifferenceRatio: Invalid value: 1.5: must be between 0 and 1",
@@ -278,13 +278,14 @@ func TestRefused(t *testing.T) {
 	} {
 		d := read(t, head+tc.kind+"\nspec: {"+tc.spec+"}")
 		var got []string
-		for _, err := range plan.Validate(d.Object) {
+		errs := plan.Validate(d.Object)
+		for _, err := range errs {
 			got = append(got, err.Error())
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", tc.kind, tc.spec, diff)
 		}
-		if _, err := plan.Answer(d.Object); err == nil || err.Error() != strings.Join(tc.want, "\n") {
+		if _, err := plan.Answer(d.Object); err == nil || err.Error() != errs.ToAggregate().Error() {
 			t.Errorf("%s %s: answered with error %v", tc.kind, tc.spec, err)
 		}
 	}

@@ -20,18 +20,18 @@ import (
 // fewDifferences is the number of differing fields up to which two sets are reported by default.
 const fewDifferences = 3
 
-func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) []error {
+func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) field.ErrorList {
 	var c checks
 	options := spec.Child("options")
 	c.labels(options.Child("balancingIgnoreLabels"), s.Options.BalancingIgnoreLabels)
 	c.labels(options.Child("balancingLabels"), s.Options.BalancingLabels)
 	_, refused := similarityOptions(&s.Options)
 	for _, err := range refused {
-		c.add(field.Invalid(options.Child(err.Path), json.Number(fmt.Sprint(err.Value)), err.Reason)) // without quotes
+		c.Add(field.Invalid(options.Child(err.Path), json.Number(fmt.Sprint(err.Value)), err.Reason)) // without quotes
 	}
 	groups := spec.Child("groups")
 	if len(s.Groups) == 0 {
-		c.add(field.Required(groups, "must have at least one group"))
+		c.Add(field.Required(groups, "must have at least one group"))
 	}
 	seen := names{}
 	for i := range s.Groups {
@@ -42,13 +42,13 @@ func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) []error {
 			c.pod(groups.Index(i).Child("pods").Index(j), &g.Pods[j])
 		}
 	}
-	return c.errs
+	return c.Errors
 }
 
 func (c *checks) labels(at *field.Path, keys []string) {
 	for i, key := range keys {
 		if key == "" {
-			c.add(field.Required(at.Index(i), "must be the key of a label"))
+			c.Add(field.Required(at.Index(i), "must be the key of a label"))
 		}
 	}
 }
@@ -58,31 +58,22 @@ func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
 	c.typeOf(at, n.TypeMeta, "Node")
 	status := at.Child("status")
 	if len(n.Status.Capacity) == 0 && !labelsDecide {
-		c.add(field.Required(status.Child("capacity"), "a template needs the capacity of its nodes"))
+		c.Add(field.Required(status.Child("capacity"), "a template needs the capacity of its nodes"))
 	}
-	c.addAll(admission.Amounts(status.Child("capacity"), n.Status.Capacity, admission.OfNode))
-	c.addAll(admission.Amounts(status.Child("allocatable"), n.Status.Allocatable, admission.OfNode))
-	for i, taint := range n.Spec.Taints {
-		at := at.Child("spec", "taints").Index(i)
-		if taint.Key == "" {
-			c.add(field.Required(at.Child("key"), "a taint needs a key"))
-		}
-		if taint.Effect == "" {
-			c.add(field.Required(at.Child("effect"), "must be one of NoSchedule, PreferNoSchedule, NoExecute"))
-		}
-		oneOf(c, at.Child("effect"), taint.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
-	}
+	c.Add(admission.Amounts(status.Child("capacity"), n.Status.Capacity, admission.OfNode)...)
+	c.Add(admission.Amounts(status.Child("allocatable"), n.Status.Allocatable, admission.OfNode)...)
+	c.Add(admission.Taints(at.Child("spec", "taints"), n.Spec.Taints)...)
 }
 
 func (c *checks) pod(at *field.Path, p *v1.Pod) {
 	c.typeOf(at, p.TypeMeta, "Pod")
-	c.addAll(admission.Requests(at.Child("spec"), &p.Spec))
+	c.Add(admission.Requests(at.Child("spec"), &p.Spec)...)
 }
 
 // typeOf refuses an object of another kind; most templates have no kind.
 func (c *checks) typeOf(at *field.Path, t metav1.TypeMeta, kind string) {
-	oneOf(c, at.Child("apiVersion"), t.APIVersion, "v1")
-	oneOf(c, at.Child("kind"), t.Kind, kind)
+	admission.Option(&c.Checker, at.Child("apiVersion"), t.APIVersion, "v1")
+	admission.Option(&c.Checker, at.Child("kind"), t.Kind, kind)
 }
 
 func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (any, error) {
@@ -125,10 +116,10 @@ func similarityOptions(o *v1alpha1.SimilarityOptions) (nodegroupset.Options, []*
 }
 
 // at adds the path in the document to an error of the engine.
-func at(err error, place *field.Path) error {
+func at(err error, place *field.Path) *field.Error {
 	var invalid *apportion.InvalidError
 	if !errors.As(err, &invalid) {
-		return fmt.Errorf("%s: %w", place, err)
+		return field.Invalid(place, field.OmitValueType{}, err.Error())
 	}
 	path := invalid.Path
 	if rest, ok := strings.CutPrefix(path, "node"); ok {

@@ -1,20 +1,23 @@
 package plan
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/admission"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-func validateSplit(s *v1alpha1.NodeGroupSplitSpec) []error {
+func validateSplit(s *v1alpha1.NodeGroupSplitSpec) field.ErrorList {
 	var c checks
 	c.required(spec.Child("nodes"), s.Nodes)
-	oneOf(&c, spec.Child("policy"), s.Policy, v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority)
+	admission.Option(&c.Checker, spec.Child("policy"), s.Policy, v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority)
 	groups := spec.Child("groups")
 	if len(s.Groups) == 0 {
-		c.add(field.Required(groups, "must have at least one group"))
+		c.Add(field.Required(groups, "must have at least one group"))
 	}
 	seen := names{}
 	for i := range s.Groups {
@@ -41,14 +44,15 @@ func validateSplit(s *v1alpha1.NodeGroupSplitSpec) []error {
 	}
 	c.count(spec.Child("nodeCapacity"), s.NodeCapacity)
 	if s.Chosen != "" && !seen[s.Chosen] {
-		c.add(field.Invalid(spec.Child("chosen"), s.Chosen, "must be the name of a group"))
+		c.Add(field.Invalid(spec.Child("chosen"), s.Chosen, "must be the name of a group"))
 	}
-	if len(c.errs) == 0 && (len(s.Portions) > 0 || s.NodeCapacity != nil || s.Groups[0].Capacity != nil) {
-		if _, err := split(s); err != nil { // how portions and groups belong together
-			c.errs = append(c.errs, err)
+	if len(c.Errors) == 0 && (len(s.Portions) > 0 || s.NodeCapacity != nil || s.Groups[0].Capacity != nil) {
+		var wrong *field.Error
+		if _, err := split(s); errors.As(err, &wrong) { // how portions and groups belong together
+			c.Add(wrong)
 		}
 	}
-	return c.errs
+	return c.Errors
 }
 
 func split(s *v1alpha1.NodeGroupSplitSpec) (any, error) {

@@ -17,25 +17,25 @@ import (
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
-func validateSpread(s *v1alpha1.TopologySpreadSpec) []error {
+func validateSpread(s *v1alpha1.TopologySpreadSpec) field.ErrorList {
 	var c checks
 	if at := spec.Child("pod"); s.Pod == nil {
-		c.add(field.Required(at, "must be the pod to place"))
+		c.Add(field.Required(at, "must be the pod to place"))
 	} else {
 		c.typeOf(at, s.Pod.TypeMeta, "Pod")
-		c.addAll(admission.Labels(at.Child("metadata", "labels"), s.Pod.Labels))
-		c.addAll(admission.Scheduling(at.Child("spec"), &s.Pod.Spec))
+		c.Add(admission.Labels(at.Child("metadata", "labels"), s.Pod.Labels)...)
+		c.Add(admission.Scheduling(at.Child("spec"), &s.Pod.Spec)...)
 	}
 	if s.Nodes == nil {
-		c.add(field.Required(spec.Child("nodes"), "must be a list of nodes"))
+		c.Add(field.Required(spec.Child("nodes"), "must be a list of nodes"))
 	}
 	known := map[string]bool{}
 	for i := range s.Nodes {
 		n, at := &s.Nodes[i], spec.Child("nodes").Index(i)
 		c.typeOf(at, n.TypeMeta, "Node")
-		c.addAll(admission.Node(at, n))
+		c.Add(admission.Node(at, n)...)
 		if n.Name != "" && known[n.Name] {
-			c.add(field.Duplicate(at.Child("metadata", "name"), admission.Shorten(n.Name)))
+			c.Add(field.Duplicate(at.Child("metadata", "name"), admission.Shorten(n.Name)))
 		}
 		known[n.Name] = true
 	}
@@ -46,16 +46,16 @@ func validateSpread(s *v1alpha1.TopologySpreadSpec) []error {
 			c.onNode(at.Child("spec", "nodeName"), p.Spec.NodeName, known)
 		}
 	}
-	return c.errs
+	return c.Errors
 }
 
 // onNode checks that a pod is on one of the nodes.
 func (c *checks) onNode(at *field.Path, name string, known map[string]bool) {
 	switch {
 	case name == "":
-		c.add(field.Required(at, "must be the node that the pod is on"))
+		c.Add(field.Required(at, "must be the node that the pod is on"))
 	case !known[name]:
-		c.add(field.Invalid(at, admission.Shorten(name), "must be the name of a node of spec.nodes"))
+		c.Add(field.Invalid(at, admission.Shorten(name), "must be the name of a node of spec.nodes"))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
-func validateSpreadSplit(s *v1alpha1.SpreadSplitSpec) []error {
+func validateSpreadSplit(s *v1alpha1.SpreadSplitSpec) field.ErrorList {
 	var c checks
 	c.required(spec.Child("pods"), s.Pods)
 	c.requiredPositive(spec.Child("maxSkew"), s.MaxSkew)
@@ -16,7 +16,7 @@ func validateSpreadSplit(s *v1alpha1.SpreadSplitSpec) []error {
 	c.requiredPositive(spec.Child("podsPerNode"), s.PodsPerNode)
 	domains := spec.Child("domains")
 	if len(s.Domains) == 0 {
-		c.add(field.Required(domains, "must have at least one domain"))
+		c.Add(field.Required(domains, "must have at least one domain"))
 	}
 	known := names{}
 	for i := range s.Domains {
@@ -32,15 +32,15 @@ func validateSpreadSplit(s *v1alpha1.SpreadSplitSpec) []error {
 		seen.check(&c, at.Child("name"), g.Name)
 		switch {
 		case g.Domain == "":
-			c.add(field.Required(at.Child("domain"), "must be the name of a domain"))
+			c.Add(field.Required(at.Child("domain"), "must be the name of a domain"))
 		case !known[g.Domain]:
-			c.add(field.Invalid(at.Child("domain"), g.Domain, "must be the name of a domain"))
+			c.Add(field.Invalid(at.Child("domain"), g.Domain, "must be the name of a domain"))
 		}
 		c.required(at.Child("size"), g.Size)
 		c.required(at.Child("max"), g.Max)
 	}
 	c.count(spec.Child("extraNodes"), s.ExtraNodes)
-	return c.errs
+	return c.Errors
 }
 
 // requiredPositive checks a count of at least 1 that must be given.
@@ -53,7 +53,7 @@ func (c *checks) requiredPositive(at *field.Path, n *int64) {
 // positive checks a count of at least 1, if it is given.
 func (c *checks) positive(at *field.Path, n *int64) {
 	if n != nil && *n < 1 {
-		c.add(field.Invalid(at, *n, "must be at least 1"))
+		c.Add(field.Invalid(at, *n, "must be at least 1"))
 		return
 	}
 	c.count(at, n)
@@ -62,7 +62,7 @@ func (c *checks) positive(at *field.Path, n *int64) {
 // ofActive checks a count that only an active domain has.
 func (c *checks) ofActive(at *field.Path, n *int64, active bool) {
 	if c.count(at, n); !active && n != nil && *n > 0 {
-		c.add(field.Invalid(at, *n, "must be 0 in a domain that is not active: set active if it has an eligible node"))
+		c.Add(field.Invalid(at, *n, "must be 0 in a domain that is not active: set active if it has an eligible node"))
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +31,7 @@ type Dump struct {
 	events []v1.Event
 	status *provisioning.Status
 	notes  []string
+	at     time.Time // the latest in nodes and events
 }
 
 // Kinds reads which objects the files have: whether there is a WorkloadSpread, and whether there is a document of another
@@ -75,21 +79,16 @@ func each(files []string, open document.Open, maxSize int64, take func(document.
 // Read reads the WorkloadSpreads of files and folders, and the objects beside them; what it opens is read twice. What is
 // wrong in them is a *document.Invalid.
 func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
-	docs, err := document.ReadFiles(files, open, document.Options{
-		Kinds:       document.Kinds{v1alpha1.WorkloadSpread{}},
-		AmongOthers: true, MaxSize: maxSize,
-	})
-	if err != nil {
-		return nil, err
-	}
 	d := &Dump{pods: map[string][]*v1.Pod{}, nodes: map[string]*v1.Node{}}
-	if d.Spreads, err = valid(docs); err != nil {
+	if _, err := document.ReadFiles(files, open, document.Options{
+		Kinds:       document.Kinds{v1alpha1.WorkloadSpread{}},
+		AmongOthers: true, MaxSize: maxSize, Check: d.check,
+	}); err != nil {
 		return nil, err
 	}
-	if err := each(files, open, maxSize, d.add); err != nil {
-		return nil, err
-	}
-	return d, nil
+	err := each(files, open, maxSize, d.add)
+	d.at = document.Latest(d.events, slices.Collect(maps.Values(d.nodes))) // a kubelet says several times a minute that it is there
+	return d, err
 }
 
 func (d *Dump) add(item document.Item) {
@@ -122,42 +121,28 @@ func (d *Dump) add(item document.Item) {
 	}
 }
 
-// valid are the WorkloadSpreads of documents. The error is a *document.Invalid with the paths in each.
-func valid(docs []document.Document) ([]*v1alpha1.WorkloadSpread, error) {
-	var all []*v1alpha1.WorkloadSpread
-	var problems []document.Problem
-	for i := range docs {
-		object := docs[i].Object.(*v1alpha1.WorkloadSpread)
-		if object.Namespace == "" {
-			object.Namespace = metav1.NamespaceDefault
-		}
-		var errs []error
-		if object.Name == "" {
-			errs = append(errs, field.Required(field.NewPath("metadata", "name"), "must be the name of the WorkloadSpread"))
-		}
-		for _, err := range workloadspread.Validate(&object.Spec, nil) {
-			errs = append(errs, err)
-		}
-		var others []v1alpha1.WorkloadSpread
-		for _, other := range all {
-			switch {
-			case other.Namespace != object.Namespace:
-			case other.Name == object.Name && object.Name != "":
-				errs = append(errs, field.Duplicate(field.NewPath("metadata", "name"), object.Namespace+"/"+object.Name))
-			default:
-				others = append(others, *other)
-			}
-		}
-		for _, err := range workloadspread.ValidateTarget(object, others) {
-			errs = append(errs, err)
-		}
-		problems = append(problems, docs[i].Refuse(errs...)...)
-		all = append(all, object)
+// check adds a WorkloadSpread, and returns the errors in it.
+func (d *Dump) check(doc *document.Document) (errs field.ErrorList) {
+	object := doc.Object.(*v1alpha1.WorkloadSpread)
+	if object.Namespace == "" {
+		object.Namespace = metav1.NamespaceDefault
 	}
-	if len(problems) > 0 {
-		return nil, &document.Invalid{Problems: problems}
+	if object.Name == "" {
+		errs = append(errs, field.Required(field.NewPath("metadata", "name"), "must be the name of the WorkloadSpread"))
 	}
-	return all, nil
+	errs = append(errs, workloadspread.Validate(&object.Spec, nil)...)
+	var others []v1alpha1.WorkloadSpread
+	for _, other := range d.Spreads {
+		switch {
+		case other.Namespace != object.Namespace:
+		case other.Name == object.Name && object.Name != "":
+			errs = append(errs, field.Duplicate(field.NewPath("metadata", "name"), object.Namespace+"/"+object.Name))
+		default:
+			others = append(others, *other)
+		}
+	}
+	d.Spreads = append(d.Spreads, object)
+	return append(errs, workloadspread.ValidateTarget(object, others)...)
 }
 
 // Naming is how WorkloadSpreads are named.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/provisioning"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -26,7 +26,7 @@ func (d *Dump) inputOf(s *v1alpha1.WorkloadSpread) (in workloadspread.Input, not
 	pods := d.podsOf(s)
 	in = workloadspread.Input{
 		Name: s.Name, Generation: s.Generation,
-		State: workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: d.timeOf(s, pods)},
+		State: workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: document.Latest(s, pods, d.at)},
 		Nodes: d.nodes, Autoscaler: map[types.UID]workloadspread.ScaleUp{},
 	}
 	var note string
@@ -143,51 +143,4 @@ func (d *Dump) throughReplicaSet(ref *v1alpha1.WorkloadReference, pod *v1.Pod) b
 	}
 	name, hash := strings.CutSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
 	return hash && ref.Kind == "Deployment" && name == ref.Name
-}
-
-// timeOf is the latest time in the object and its pods, which is about when the dump was made.
-func (d *Dump) timeOf(s *v1alpha1.WorkloadSpread, pods []*v1.Pod) time.Time {
-	latest := s.CreationTimestamp.Time
-	see := func(t metav1.Time) {
-		if t.After(latest) {
-			latest = t.Time
-		}
-	}
-	for _, c := range s.Status.Conditions {
-		see(c.LastTransitionTime)
-	}
-	for _, subset := range s.Status.SubsetStatuses {
-		for _, c := range subset.Conditions {
-			see(c.LastTransitionTime)
-		}
-	}
-	for _, row := range s.Status.VersionedSubsetStatuses {
-		for _, count := range row {
-			for _, at := range count.CreatingPods {
-				see(at)
-			}
-			for _, at := range count.DeletingPods {
-				see(at)
-			}
-		}
-	}
-	if s.Status.Reschedules != nil {
-		see(s.Status.Reschedules.LastTime)
-	}
-	for _, pod := range pods {
-		see(pod.CreationTimestamp)
-		for _, c := range pod.Status.Conditions {
-			see(c.LastTransitionTime)
-		}
-	}
-	for i := range d.events {
-		see(d.events[i].LastTimestamp)
-		see(metav1.Time(d.events[i].EventTime))
-	}
-	for _, n := range d.nodes { // a kubelet says several times a minute that it is there
-		for _, c := range n.Status.Conditions {
-			see(c.LastHeartbeatTime)
-		}
-	}
-	return latest
 }
