@@ -50,7 +50,7 @@ type node struct {
 type pod struct {
 	object   *v1.Pod
 	workload int         // index in Setup.Workloads, or fromFile
-	set      *revision   // of a managed workload; nil: it has none, or the pod is a substitute
+	set      *revision   // of its workload; nil: it has none, or the pod is a substitute
 	assigned *assignment // to a subset; nil: none
 	node     *node       // nil: pending
 	life     *podLife
@@ -64,7 +64,9 @@ type pod struct {
 func (p *pod) runs() bool { return p.node != nil }
 
 // managed reports whether the pod is not created again under the same name when it loses its node.
-func (p *pod) managed() bool { return p.set != nil || p.assigned != nil && p.assigned.standsFor != "" }
+func (p *pod) managed() bool {
+	return p.set != nil && !p.set.plain || p.assigned != nil && p.assigned.standsFor != ""
+}
 
 const fromFile = -1
 
@@ -185,35 +187,6 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 	}
 	c.changed(n)
 	return len(evicted)
-}
-
-// scale changes the number of replicas of a workload: new pods get the next names, and its
-// controller chooses the pods to remove. It returns the number of added or, if negative, removed
-// pods.
-func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int {
-	var own []*pod
-	for _, p := range c.pods {
-		if p.workload == index {
-			own = append(own, p)
-		}
-	}
-	change := replicas - len(own)
-	c.queue = slices.Clip(c.queue)
-	for range max(0, change) {
-		*lastName++
-		object := *w.Pod
-		object.Name = w.podName(*lastName)
-		object.CreationTimestamp = metav1.Time{Time: c.history.clock.Now()}
-		w.withClaims(&object)
-		c.add(&pod{object: &object, workload: index})
-	}
-	if change < 0 {
-		c.remove(w.firstToGo(own, -change, c.history.now()))
-		if w.isStatefulSet() {
-			*lastName += change
-		}
-	}
-	return change
 }
 
 // remove deletes pods.

@@ -24,25 +24,6 @@ func (w *Workload) podName(number int) string { return fmt.Sprintf("%s-%d", w.Na
 
 func (w *Workload) isStatefulSet() bool { return w.Kind == v1alpha1.WorkloadStatefulSet }
 
-// firstNumber is the number of the workload's first pod.
-func (w *Workload) firstNumber() int {
-	if w.isStatefulSet() {
-		return w.Start
-	}
-	return 1
-}
-
-// firstToGo chooses n pods of a workload that shrinks. A stateful set deletes its youngest, which
-// have the highest numbers.
-func (w *Workload) firstToGo(own []*pod, n int, now time.Duration) []*pod {
-	own = slices.Clone(own)
-	if w.isStatefulSet() {
-		slices.Reverse(own)
-		return own[:n]
-	}
-	return rankForDeletion(own, now)[:n]
-}
-
 // candidate is a pod with the fields that its replica set uses to choose pods to delete.
 type candidate struct {
 	pod     *pod
@@ -55,15 +36,11 @@ type candidate struct {
 	uid           [sha256.Size]byte // in place of the random one of a real pod
 }
 
-// rankForDeletion sorts the pods of one replica set as its controller does: those without a node go
+// rankAmong sorts pods of one replica set as its controller deletes them: those without a node go
 // first, then those that are not ready, those that cost less, those that share a node with more
-// pods of the set, those that have been ready for less time and the younger ones, both in powers of
+// related pods, those that have been ready for less time and the younger ones, both in powers of
 // two. Ties are broken at random, in a real cluster by the random UID, and here by a hash of the
-// name.
-func rankForDeletion(pods []*pod, now time.Duration) []*pod { return rankAmong(pods, pods, now) }
-
-// rankAmong counts related pods when it counts those that share a node. Without related pods the order
-// is that of a Job, which knows neither them nor costs.
+// name. Without related pods the order is that of a Job, which knows neither them nor costs.
 func rankAmong(pods, related []*pod, now time.Duration) []*pod {
 	onNode := map[*node]int{}
 	for _, p := range related {

@@ -50,7 +50,8 @@ func TestReplicaSetsDeleteInTheOrderOfTheirController(t *testing.T) {
 				p.object = &object
 				p.object.Name = append(names[:], "beside")[i]
 			}
-			ranked := rankForDeletion([]*pod{&second, &beside, &first}, now)
+			pods := []*pod{&second, &beside, &first}
+			ranked := rankAmong(pods, pods, now)
 			if slices.Index(ranked, &first) > slices.Index(ranked, &second) {
 				t.Errorf("%s: not so with the names %v", test.name, names)
 			}
@@ -61,7 +62,8 @@ func TestReplicaSetsDeleteInTheOrderOfTheirController(t *testing.T) {
 	for i := range 20 {
 		old, young := on(alone, 9*hour, 9*hour, ""), on(other, 5*hour, 5*hour, "")
 		old.object.Name, young.object.Name = fmt.Sprintf("old-%d", i), fmt.Sprintf("young-%d", i)
-		decided[rankForDeletion([]*pod{&old, &young}, now)[0] == &old] = true
+		pods := []*pod{&old, &young}
+		decided[rankAmong(pods, pods, now)[0] == &old] = true
 	}
 	if len(decided) != 2 {
 		t.Error("times in one power of two are told apart")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -16,16 +17,18 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// managed is the controller of a workload that has rollouts or a WorkloadSpread. Its pods are created
-// and deleted one by one, whereas those of other workloads only change in number and get their old
+// managed is the controller of a workload. The pods of one that has rollouts or a WorkloadSpread are
+// created and deleted one by one, whereas those of plain ones only change in number and get their old
 // place in the queue when they lose their node.
 type managed struct {
 	*Workload
+	plain    bool
 	at       int // index in Setup.Workloads
 	replicas int // that it is to have
 	sets     []*revision
+	nextStep int
 	nextRoll int
-	lastName int
+	lastName int        // the number in the name of the youngest pod, if it is of no StatefulSet
 	spread   *spreading // nil: none
 	dirty    bool       // something changed for the controller of the workload
 	restless bool       // something changed for the WorkloadSpread
@@ -36,11 +39,12 @@ type managed struct {
 // revision is a revision of a workload: a ReplicaSet, for a Deployment.
 type revision struct {
 	Revision
-	size int
+	size  int
+	plain bool // as its workload
 }
 
-func newManaged(at int, w *Workload) *managed {
-	m := &managed{Workload: w, at: at, lastName: w.firstNumber() - 1, dirty: true}
+func newManaged(at int, w *Workload, plain bool) *managed {
+	m := &managed{Workload: w, plain: plain, at: at, dirty: true}
 	for _, r := range w.Revisions {
 		m.sets = append(m.sets, &revision{Revision: r, size: r.Replicas})
 	}
@@ -51,7 +55,7 @@ func newManaged(at int, w *Workload) *managed {
 		if len(w.Rollouts) > 0 {
 			first = w.numbered(1)
 		}
-		m.sets = append(m.sets, &revision{Revision: first})
+		m.sets = append(m.sets, &revision{Revision: first, plain: plain})
 	}
 	return m
 }
@@ -274,22 +278,19 @@ func (s *simulation) podsOf(m *managed) (own map[*revision][]*pod, available map
 // firstOf are the pods of a revision that are deleted first. Pods of all revisions count when those
 // that share a node are counted.
 func (m *managed) firstOf(own map[*revision][]*pod, set *revision, n int, s *simulation) []*pod {
-	if m.isStatefulSet() {
-		return m.firstToGo(own[set], n, s.history.now())
-	}
 	var related []*pod
-	for _, other := range m.sets {
-		related = append(related, own[other]...)
+	switch m.Kind {
+	case v1alpha1.WorkloadStatefulSet: // its youngest, which have the highest numbers
+		youngest := slices.Clone(own[set])
+		slices.Reverse(youngest)
+		return youngest[:n]
+	case v1alpha1.WorkloadJob:
+	default:
+		for _, other := range m.sets {
+			related = append(related, own[other]...)
+		}
 	}
-	return m.ranked(own[set], related, s.history.now())[:n]
-}
-
-// ranked are pods in the order in which the controller of the workload deletes them.
-func (m *managed) ranked(pods, related []*pod, now time.Duration) []*pod {
-	if m.Kind == v1alpha1.WorkloadJob {
-		return rankAmong(pods, nil, now)
-	}
-	return rankAmong(pods, related, now)
+	return rankAmong(own[set], related, s.history.now())[:n]
 }
 
 // createOrdinals creates the pods of a stateful set that are missing, and sorts those that it has.
@@ -320,6 +321,9 @@ func (s *simulation) createOrdinals(m *managed, set *revision, own []*pod) []*po
 func (s *simulation) create(m *managed, set *revision, number int) *pod {
 	object := *set.Pod
 	object.Name = m.podName(number)
+	if m.plain {
+		object.CreationTimestamp = metav1.Time{Time: s.clock.Now()}
+	}
 	p := &pod{workload: m.at, set: set}
 	if m.spread != nil {
 		if m.refusal = s.admit(m, p, &object, int32(number)); m.refusal != "" {
@@ -366,8 +370,11 @@ func (s *simulation) collectOrphans() bool {
 	return len(orphans) > 0
 }
 
-// awaited are the next rollout, and when the WorkloadSpread decides again.
+// awaited are the next step and rollout, and when the WorkloadSpread decides again.
 func (m *managed) awaited(now time.Time, consider func(time.Time)) {
+	if m.nextStep < len(m.Steps) {
+		consider(epoch.Add(m.Steps[m.nextStep].At))
+	}
 	if m.nextRoll < len(m.Rollouts) {
 		consider(epoch.Add(m.Rollouts[m.nextRoll]))
 	}
@@ -376,7 +383,7 @@ func (m *managed) awaited(now time.Time, consider func(time.Time)) {
 	}
 }
 
-// begin carries out the steps of a managed workload that are due.
+// begin carries out the steps of a workload that are due.
 func (s *simulation) begin(m *managed) {
 	for m.nextRoll < len(m.Rollouts) && m.Rollouts[m.nextRoll] <= s.elapsed() {
 		m.nextRoll++
@@ -384,9 +391,12 @@ func (s *simulation) begin(m *managed) {
 		m.dirty = true
 		s.timeline.add(s.elapsed(), v1alpha1.RowRollout, "revision %d of %s begins", m.nextRoll+1, m.label()).Workload = m.key()
 	}
-	for s.nextStep[m.at] < len(m.Steps) && m.Steps[s.nextStep[m.at]].At <= s.elapsed() {
-		m.scale(m.Steps[s.nextStep[m.at]].Replicas)
-		s.nextStep[m.at]++
+	for m.nextStep < len(m.Steps) && m.Steps[m.nextStep].At <= s.elapsed() {
+		m.scale(m.Steps[m.nextStep].Replicas)
+		m.nextStep++
+		if m.plain {
+			s.sync(m)
+		}
 	}
 }
 

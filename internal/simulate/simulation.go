@@ -69,8 +69,6 @@ type simulation struct {
 	history   *history
 	faults    faults
 
-	nextStep  []int          // per workload, the first of its steps that is still to come
-	lastName  []int          // per workload, the number in its youngest pod's name
 	moved     map[string]int // pods evicted by scale-down, by node, until this is gone
 	stirred   bool           // something happened that a round has not seen yet
 	reshuffle bool           // the scheduler may be able to bind more than before
@@ -86,8 +84,9 @@ type simulation struct {
 	settled   bool
 	leftAlone []v1alpha1.PendingReport // reported so far
 	leavers   []leaver
-	managed   []*managed
-	rooms     *rooms // while pods are created
+	workloads []*managed // those that are not plain first
+	managed   []*managed // these
+	rooms     *rooms     // while pods are created
 	progress  *progress
 	story     []v1alpha1.TimelineRow // of Setup.ExplainPod
 	storyEnd  string                 // what the last round tried
@@ -130,18 +129,13 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		volumes:   newVolumeController(checker, setup),
 		groupOf:   map[string]string{},
 		moved:     map[string]int{},
-		nextStep:  make([]int, len(setup.Workloads)),
-		lastName:  make([]int, len(setup.Workloads)),
 		nextScan:  clock.Now(),
 		wakeups:   shiftEdges(setup.Shifts),
 	}
 	s.cluster.budgets = newBudgets(setup.Budgets)
 	s.cluster.aside.filter = setup.LeftAlone
 	s.cluster.buffers = make([][]*pod, len(setup.Buffers))
-	for i := range setup.Workloads {
-		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
-	}
-	s.beginSpreads()
+	s.beginWorkloads()
 	s.beginRequests()
 	if err := s.populate(ctx); err != nil {
 		return nil, err
@@ -177,7 +171,9 @@ func (s *simulation) step(ctx context.Context) error {
 
 // settle executes the events of this instant up to the round.
 func (s *simulation) settle() error {
-	s.scaleWorkloads()
+	for _, m := range s.workloads {
+		s.begin(m)
+	}
 	s.deleteLeavers()
 	s.reportLeftAlone()
 	if err := s.syncNodes(); err != nil {
@@ -205,11 +201,6 @@ func (s *simulation) nextEvent() time.Time {
 	if at, ok := s.cloud.NextEvent(); ok {
 		consider(at)
 	}
-	for i, w := range s.setup.Workloads {
-		if s.nextStep[i] < len(w.Steps) {
-			consider(epoch.Add(w.Steps[s.nextStep[i]].At))
-		}
-	}
 	future := func(at time.Time) {
 		if at.After(now) {
 			consider(at)
@@ -217,7 +208,7 @@ func (s *simulation) nextEvent() time.Time {
 	}
 	s.evictions(future)
 	s.bookings(future)
-	for _, m := range s.managed {
+	for _, m := range s.workloads {
 		m.awaited(now, consider)
 	}
 	for _, l := range s.leavers {
@@ -259,32 +250,6 @@ func (s *simulation) alignScan() {
 	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)
 	if late := s.clock.Now().Sub(s.nextScan); late > 0 {
 		s.nextScan = s.nextScan.Add((late + interval - 1) / interval * interval)
-	}
-}
-
-// scaleWorkloads carries out the steps that are due.
-func (s *simulation) scaleWorkloads() {
-	for _, m := range s.managed {
-		s.begin(m)
-	}
-	for i := range s.setup.Workloads { // of those that are managed no step is left
-		w := &s.setup.Workloads[i]
-		for s.nextStep[i] < len(w.Steps) && w.Steps[s.nextStep[i]].At <= s.elapsed() {
-			change := s.cluster.scale(i, w, w.Steps[s.nextStep[i]].Replicas, &s.lastName[i])
-			s.nextStep[i]++
-			if change == 0 {
-				continue
-			}
-			s.stirred, s.reshuffle = true, true
-			pending := len(s.cluster.waiting())
-			reason, verb := v1alpha1.PodsArrived, "arrived"
-			if change < 0 {
-				reason, verb = v1alpha1.PodsLeft, "left"
-			}
-			pods := max(change, -change)
-			row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s", spelling.Count(pods, "pod"), w.label(), verb)
-			row.Reason, row.Workload, row.Pods, row.Pending = reason, w.key(), pods, &pending
-		}
 	}
 }
 

@@ -67,18 +67,20 @@ func (p *pod) subset() string {
 	return p.assigned.subset
 }
 
-// beginSpreads makes the controllers of workloads with rollouts or a WorkloadSpread.
-func (s *simulation) beginSpreads() {
+// beginWorkloads makes the controllers of the workloads.
+func (s *simulation) beginWorkloads() {
 	byWorkload := map[int]*v1alpha1.WorkloadSpread{}
 	for i := range s.setup.Spreads {
 		byWorkload[s.setup.Spreads[i].Workload] = s.setup.Spreads[i].Object
 	}
+	var plain []*managed
 	for i := range s.setup.Workloads {
 		w, object := &s.setup.Workloads[i], byWorkload[i]
-		if object == nil && len(w.Rollouts) == 0 {
+		m := newManaged(i, w, object == nil && len(w.Rollouts) == 0)
+		if m.plain {
+			plain = append(plain, m)
 			continue
 		}
-		m := newManaged(i, w)
 		if object != nil {
 			m.spread = &spreading{object: object, selector: labels.Everything(), status: &v1alpha1.WorkloadSpreadStatus{}, injected: map[injectionKey]*v1.Pod{}}
 			if f := object.Spec.TargetFilter; f != nil && f.Selector != nil {
@@ -89,6 +91,7 @@ func (s *simulation) beginSpreads() {
 		}
 		s.managed = append(s.managed, m)
 	}
+	s.workloads = slices.Concat(s.managed, plain)
 }
 
 func (w *spreading) names() []string {

@@ -101,7 +101,7 @@ func (s *simulation) reportSpread(m *managed, row *v1alpha1.WorkloadSpreadReport
 				groups[i].add(cmp.Or(p.node.group, p.node.object.Name))
 			}
 		}
-		order = append(order, m.inOrder(own, set, s)...)
+		order = append(order, m.firstOf(own, set, len(own[set]), s)...)
 	}
 	for i := range groups {
 		for _, c := range groups[i].changes() {
@@ -118,9 +118,4 @@ func (s *simulation) reportSpread(m *managed, row *v1alpha1.WorkloadSpreadReport
 		}
 		row.DeletionOrder = append(row.DeletionOrder, c)
 	}
-}
-
-// inOrder are the pods of a revision in the order of their deletion.
-func (m *managed) inOrder(own map[*revision][]*pod, set *revision, s *simulation) []*pod {
-	return m.firstOf(own, set, len(own[set]), s)
 }

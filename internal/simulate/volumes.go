@@ -143,9 +143,12 @@ func (v *volumeController) missing(setup *Setup) []string {
 	claims, volumes, classes := &lacking{noun: "persistent volume claim"}, &lacking{noun: "persistent volume"}, &lacking{noun: "StorageClass object"}
 	pods := slices.Clone(setup.Pods)
 	for i := range setup.Workloads {
-		w := &setup.Workloads[i]
+		w, number := &setup.Workloads[i], 1
+		if w.isStatefulSet() {
+			number = w.Start
+		}
 		first := *w.Pod
-		first.Name = w.podName(w.firstNumber())
+		first.Name = w.podName(number)
 		pods = append(pods, &first)
 		for j := range w.Claims {
 			if name := w.Claims[j].Spec.StorageClassName; name != nil && *name != "" && !v.classes[*name] {
