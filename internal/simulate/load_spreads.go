@@ -95,15 +95,13 @@ func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int
 	})
 	for _, set := range owned {
 		named := *w
-		named.Name, named.Kind = set.Name, v1alpha1.WorkloadReplicaSet
+		named.Name = set.Name
 		w.Revisions = append(w.Revisions, Revision{
 			Pod: ownPod(&named, &set.Spec.Template, "apps/v1"), Hash: set.Spec.Template.Labels[hashLabel], Replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
 		})
 	}
 	if len(owned) == 0 {
-		named := *w
-		named.Kind = v1alpha1.WorkloadReplicaSet
-		w.Revisions = []Revision{{Pod: ownPod(&named, &d.Spec.Template, "apps/v1"), Replicas: replicas}}
+		w.Revisions = []Revision{{Pod: ownPod(w, &d.Spec.Template, "apps/v1"), Replicas: replicas}}
 	}
 }
 
@@ -112,15 +110,18 @@ func revisionNumber(set *appsv1.ReplicaSet) int {
 	return n
 }
 
-// ownPod is a pod of a template.
+// ownPod is a pod of a template, with the owner that creates it again after an eviction.
 func ownPod(w *Workload, t *v1.PodTemplateSpec, version string) *v1.Pod {
-	isController := true
+	kind, isController := w.Kind, true
+	if kind == v1alpha1.WorkloadDeployment {
+		kind = v1alpha1.WorkloadReplicaSet // a Deployment's pods belong to its replica set
+	}
 	spec := t.Spec.DeepCopy()
 	spec.SchedulerName = cmp.Or(spec.SchedulerName, v1.DefaultSchedulerName)
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.Namespace, Labels: t.Labels, Annotations: t.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: w.Kind, Name: w.Name, Controller: &isController}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: w.Name, Controller: &isController}},
 		},
 		Spec: *spec,
 	}

@@ -34,6 +34,7 @@ func fallen(seed uint64, balancing bool) *Setup {
 	machine := &v1alpha1.ScenarioMachine{Name: "m", Resources: v1.ResourceList{
 		v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("32Gi"),
 	}}
+	web := workload(&v1alpha1.ScenarioWorkload{Name: "web"})
 	for _, name := range []string{"a", "b", "c"} {
 		g := v1alpha1.ScenarioNodeGroup{Name: name, Zone: "zone-" + name, Machine: machine.Name, Size: 10, Max: &most}
 		s.Cloud.Groups = append(s.Cloud.Groups, inlineGroup(&g, map[string]*v1alpha1.ScenarioMachine{machine.Name: machine}))
@@ -45,7 +46,7 @@ func fallen(seed uint64, balancing bool) *Setup {
 					continue
 				}
 				s.Pods = append(s.Pods, &v1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", len(s.Pods)), OwnerReferences: controller(&v1alpha1.ScenarioWorkload{Name: "web"})},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", len(s.Pods)), OwnerReferences: web.Pod.OwnerReferences},
 					Spec: v1.PodSpec{NodeName: fmt.Sprintf("%s-%04d", name, i+1), Containers: []v1.Container{{Name: "main",
 						Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(size, resource.DecimalSI)}}}}},
 				})

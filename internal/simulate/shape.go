@@ -126,12 +126,14 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	out := Workload{
 		Name: w.Name, Namespace: namespace, Kind: kindOfWorkload(w),
 		MaxSurge: w.MaxSurge, MaxUnavailable: w.MaxUnavailable,
-		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
-		}, Spec: template.Spec},
 		Claims: w.VolumeClaimTemplates,
 		Steps:  []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
 	}
+	version := "apps/v1"
+	if out.Kind == v1alpha1.WorkloadJob {
+		version = "batch/v1"
+	}
+	out.Pod = ownPod(&out, &template, version)
 	for _, step := range w.Scale {
 		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
 	}
@@ -149,17 +151,4 @@ func kindOfWorkload(w *v1alpha1.ScenarioWorkload) string {
 		return v1alpha1.WorkloadStatefulSet
 	}
 	return cmp.Or(w.Kind, v1alpha1.WorkloadDeployment)
-}
-
-// controller is the owner of the pods of a workload, which creates them again after an eviction.
-func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
-	kind, isController := "ReplicaSet", true // a Deployment's pods belong to its replica set
-	version := "apps/v1"
-	switch kindOfWorkload(w) {
-	case v1alpha1.WorkloadStatefulSet:
-		kind = v1alpha1.WorkloadStatefulSet
-	case v1alpha1.WorkloadJob:
-		kind, version = v1alpha1.WorkloadJob, "batch/v1"
-	}
-	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: w.Name, Controller: &isController}}
 }
