@@ -81,9 +81,10 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 			delete(s.moved, name)
 		}
 	}
+	sizes := targets(down.Survey)
 	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
 		if n := byGroup[group]; n > 0 {
-			shrunk = append(shrunk, resized(group, sizeBefore(down.Survey, group), -n))
+			shrunk = append(shrunk, resized(group, sizes[group], -n))
 		}
 	}
 	if len(shrunk) > 0 {
@@ -116,15 +117,6 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 			row.Groups = []v1alpha1.GroupChange{{Name: o.Group, Behind: o.Behind}}
 		}
 	}
-}
-
-func sizeBefore(w *autoscaler.Survey, group string) int {
-	for i := range w.Groups {
-		if w.Groups[i].ID == group {
-			return w.Groups[i].Target
-		}
-	}
-	return 0
 }
 
 func (l *ledger) bookScaleDown(down *autoscaler.ScaleDown) {

@@ -180,10 +180,7 @@ func moreLikeIt(example string, pods int) string {
 
 // reportAttempts adds the rows of a scale-up: how the groups grew, and the errors of the cloud.
 func (s *simulation) reportAttempts(at time.Duration, r *autoscaler.ScaleUp) {
-	sizes, reasons := map[string]int{}, map[string]string{}
-	for _, g := range r.Survey.Groups {
-		sizes[g.ID] = g.Target
-	}
+	sizes, reasons := targets(r.Survey), map[string]string{}
 	for _, o := range r.Decision.Groups {
 		reasons[o.Group] = o.Reason
 	}
@@ -198,11 +195,9 @@ func (s *simulation) reportAttempts(at time.Duration, r *autoscaler.ScaleUp) {
 		}
 	}
 	if len(grown) > 0 {
-		row := s.timeline.add(at, v1alpha1.RowScaleUp, "%s (%s)", few(grown), why(r))
-		row.Groups, row.Pods, row.ScaleUp = changes, helped(r), scaleUpReport(r)
-		for _, c := range changes {
-			row.Nodes += c.Nodes
-		}
+		report := scaleUpReport(r)
+		row := s.timeline.add(at, v1alpha1.RowScaleUp, "%s (%s)", few(grown), why(r, report))
+		row.Groups, row.Pods, row.ScaleUp, row.Nodes = changes, helped(r), report, r.Grew()
 	}
 	for _, a := range r.Attempts {
 		if a.Err != nil {
@@ -222,6 +217,15 @@ func (s *simulation) reportError(at time.Duration, a autoscaler.Attempt) {
 	}
 	row.Groups, row.Error = []v1alpha1.GroupChange{{Name: a.Group, Nodes: a.Delta}}, a.Err.Error()
 	row.Faults = s.faults.behind(at, a.Err, a.Group)
+}
+
+// targets are the target sizes of all groups by name.
+func targets(w *autoscaler.Survey) map[string]int {
+	sizes := make(map[string]int, len(w.Groups))
+	for i := range w.Groups {
+		sizes[w.Groups[i].ID] = w.Groups[i].Target
+	}
+	return sizes
 }
 
 // resized is a group with the change of its target size.
@@ -269,17 +273,19 @@ func grew(a autoscaler.Attempt) string {
 }
 
 // why describes the purpose of a scale-up and how the expander chose.
-func why(r *autoscaler.ScaleUp) string {
-	came := 0
-	for _, a := range r.Attempts {
-		came += a.Grew
+func why(r *autoscaler.ScaleUp, report *v1alpha1.ScaleUpReport) string {
+	parts := []string{fmt.Sprintf("%s for %s", part(r.Grew(), report.Needed), spelling.Count(helped(r), "pod"))}
+	var chosen []string
+	for _, step := range report.Expander {
+		if step.Figure != "" && step.Strategy != expander.SetStep {
+			chosen = append(chosen, step.Strategy+" "+report.Chosen+": "+step.Figure)
+		}
 	}
-	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), spelling.Count(helped(r), "pod"))}
-	if choice := chosenBy(r.Decision.Trail, r.Decision.Chosen); choice != "" {
-		parts = append(parts, choice)
+	if len(chosen) > 0 {
+		parts = append(parts, strings.Join(chosen, ", "))
 	}
-	if r.Decision.Unplaced > 0 {
-		parts = append(parts, fmt.Sprintf("no room for %d more", r.Decision.Unplaced))
+	if report.Unplaced > 0 {
+		parts = append(parts, fmt.Sprintf("no room for %d more", report.Unplaced))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -290,22 +296,6 @@ func part(came, wanted int) string {
 		return fmt.Sprintf("%d of %s", came, spelling.Count(wanted, "node"))
 	}
 	return spelling.Count(came, "node")
-}
-
-// chosenBy lists the strategies that dropped options, with the chosen group's figures.
-func chosenBy(trail expander.Trail, chosen string) string {
-	var parts []string
-	for _, step := range trail {
-		if step.Strategy == expander.SetStep {
-			continue
-		}
-		for _, judged := range step.Options {
-			if judged.Group == chosen {
-				parts = append(parts, step.Strategy+" "+chosen+": "+judged.Figure)
-			}
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // steady removes the remaining time from a reason, so that it is reported once.
