@@ -29,18 +29,14 @@ func newClock() *virtualClock { return &virtualClock{now: epoch, busy: epoch} }
 func (c *virtualClock) advance(to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if to.After(c.now) {
-		c.now = to
-	}
+	c.now = later(c.now, to)
 }
 
 // catchUp advances time to when the last sleeper would have woken.
 func (c *virtualClock) catchUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.busy.After(c.now) {
-		c.now = c.busy
-	}
+	c.now = later(c.now, c.busy)
 }
 
 func (c *virtualClock) Now() time.Time {
@@ -56,9 +52,7 @@ func (c *virtualClock) wake(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.now.Add(d)
-	if at.After(c.busy) {
-		c.busy = at
-	}
+	c.busy = later(c.busy, at)
 	return at
 }
 

@@ -105,13 +105,9 @@ func (c *checks) sets(want [][]string) {
 
 // without returns the sets that are not among others.
 func without(all, others [][]string) [][]string {
-	var left [][]string
-	for _, set := range all {
-		if !slices.ContainsFunc(others, func(o []string) bool { return slices.Equal(o, set) }) {
-			left = append(left, set)
-		}
-	}
-	return left
+	return slices.DeleteFunc(slices.Clone(all), func(set []string) bool {
+		return slices.ContainsFunc(others, func(o []string) bool { return slices.Equal(o, set) })
+	})
 }
 
 func describeSets(sets [][]string) string {
@@ -130,13 +126,11 @@ func (c *checks) difference(i int, d v1alpha1.ExpectDifference) {
 	}
 	worst := 0
 	for _, set := range sets {
-		if len(set) > 0 {
-			sizes := make([]int, len(set))
-			for i, name := range set {
-				sizes[i] = c.sizes[name]
-			}
-			worst = max(worst, slices.Max(sizes)-slices.Min(sizes))
+		sizes := map[string]int{}
+		for _, name := range set {
+			sizes[name] = c.sizes[name]
 		}
+		worst = max(worst, apart(sizes))
 	}
 	c.atMost(fmt.Sprintf("maxDifference[%d]", i), int(d.Nodes), worst)
 }
@@ -156,11 +150,7 @@ func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
 			pods[p.node.object.Labels[key]]++
 		}
 	}
-	if len(pods) == 0 {
-		return 0
-	}
-	counts := slices.Sorted(maps.Values(pods))
-	return counts[len(counts)-1] - counts[0]
+	return apart(pods)
 }
 
 func sortedSets(sets [][]string) [][]string {

@@ -216,10 +216,10 @@ func (d *Dump) addObjects(out *Dumped) {
 	for _, n := range d.nodes {
 		names.Insert(n.Name)
 	}
-	lost := lostPodsNote{}
+	lost := tally{}
 	for _, object := range d.objects {
 		if object.node != "" && !names.Has(object.node) {
-			lost[object.node]++
+			lost.add(object.node)
 			continue
 		}
 		out.Scenario.Spec.Objects = append(out.Scenario.Spec.Objects, object.raw)
@@ -228,7 +228,7 @@ func (d *Dump) addObjects(out *Dumped) {
 		slices.Sort(d.silent)
 		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s", spelling.Count(len(d.silent), "node"), few(d.silent)))
 	}
-	out.note(lost.String())
+	out.note(lostPodsNote(lost))
 	if len(d.repeated) > 0 {
 		out.note(fmt.Sprintf("given more than once, of which the first counts: %s", few(d.repeated)))
 	}
@@ -421,20 +421,14 @@ func withoutNulls(value any) {
 	}
 }
 
-// lostPodsNote counts pods by the node that they are bound to and that no file has: the node went, or
-// came, between two lists. Wherever they run, it is not known to be room for others.
-type lostPodsNote map[string]int
-
-// String is empty if there are no such pods.
-func (l lostPodsNote) String() string {
-	if len(l) == 0 {
+// lostPodsNote says how many pods are bound to nodes that no file has: such a node went, or came,
+// between two lists. Wherever they run, it is not known to be room for others. It is empty if there are
+// none.
+func lostPodsNote(byNode tally) string {
+	if len(byNode) == 0 {
 		return ""
 	}
-	total := 0
-	for _, pods := range l {
-		total += pods
-	}
-	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", spelling.Count(total, "pod"), few(slices.Sorted(maps.Keys(l))))
+	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", spelling.Count(byNode.total(), "pod"), few(slices.Sorted(maps.Keys(byNode))))
 }
 
 // machinesNote says what it means that a group has nodes of several machine types; empty if it has not.

@@ -27,8 +27,7 @@ type history struct {
 	rows    []v1alpha1.HistoryRow
 	ofGroup map[string][]v1alpha1.GroupSize
 
-	resizedAt time.Duration // the last time a group's size changed
-	vanishes  func(at time.Duration, group string) bool
+	vanishes func(at time.Duration, group string) bool
 
 	running      map[string]int   // machines that run and are paid for, by group
 	machineTime  map[string]int64 // of each group, in milliseconds
@@ -37,7 +36,7 @@ type history struct {
 
 func newHistory(clock *virtualClock, workloads []Workload, vanishes func(time.Duration, string) bool) *history {
 	return &history{
-		clock: clock, workloads: workloads, vanishes: vanishes, resizedAt: -1, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
+		clock: clock, workloads: workloads, vanishes: vanishes, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
 		running: map[string]int{}, machineTime: map[string]int64{},
 	}
 }
@@ -163,10 +162,11 @@ func (s *simulation) observe() {
 		g := &state[i]
 		h.resize(g.ID, v1alpha1.GroupSize{At: row.At, Target: g.Target, Ready: ready[g.ID]})
 	}
-	h.rows = upsert(h.rows, row, func(a, b v1alpha1.HistoryRow) bool { return h.resizedAt != now && sameState(a, b) }, historyAt)
+	if n := len(h.rows); n > 0 && h.rows[n-1].At == row.At {
+		h.rows = h.rows[:n-1]
+	}
+	h.rows = append(h.rows, row)
 }
-
-func historyAt(r v1alpha1.HistoryRow) time.Duration { return r.At.Duration }
 
 // sameState reports whether two rows differ only in their time.
 func sameState(a, b v1alpha1.HistoryRow) bool {
@@ -174,29 +174,17 @@ func sameState(a, b v1alpha1.HistoryRow) bool {
 	return a == b
 }
 
-// upsert adds a row in order of time: a row of the same time is replaced, and one that equals the
-// previous row is omitted.
-func upsert[R any](rows []R, row R, same func(a, b R) bool, at func(R) time.Duration) []R {
-	if n := len(rows); n > 0 && at(rows[n-1]) == at(row) {
-		rows = rows[:n-1]
-	}
-	if n := len(rows); n > 0 && same(rows[n-1], row) {
-		return rows
-	}
-	return append(rows, row)
-}
-
 // resize records the size of a group.
 func (h *history) resize(group string, size v1alpha1.GroupSize) {
 	sizes := h.ofGroup[group]
-	if n := len(sizes); n > 0 && sameSize(sizes[n-1], size) {
-		return
+	if n := len(sizes); n > 0 && sizes[n-1].At == size.At { // it changed twice at this instant
+		sizes = sizes[:n-1]
 	}
-	h.ofGroup[group] = upsert(sizes, size, sameSize, func(s v1alpha1.GroupSize) time.Duration { return s.At.Duration })
-	h.resizedAt = size.At.Duration
+	if n := len(sizes); n == 0 || sizes[n-1].Target != size.Target || sizes[n-1].Ready != size.Ready {
+		sizes = append(sizes, size)
+	}
+	h.ofGroup[group] = sizes
 }
-
-func sameSize(a, b v1alpha1.GroupSize) bool { return a.Target == b.Target && a.Ready == b.Ready }
 
 // observeMachines updates the histories of a group's machines.
 func (h *history) observeMachines(g *fake.GroupState) {

@@ -281,7 +281,7 @@ func asRegistered(n *v1.Node) *v1.Node {
 }
 
 func (l *loader) readPods() error {
-	nodes, names, lost := sets.New[string](), sets.New[string](), lostPodsNote{}
+	nodes, names, lost := sets.New[string](), sets.New[string](), tally{}
 	l.setup.eachNode(func(n *v1.Node) { nodes.Insert(n.Name) })
 	for i := range l.spec.PodsFrom {
 		from, at := &l.spec.PodsFrom[i], specPath.Child("podsFrom").Index(i)
@@ -298,7 +298,7 @@ func (l *loader) readPods() error {
 			case on != "" && len(nodes) == 0:
 				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, but no file has nodes; unbind: true makes it pending", on)))
 			case on != "" && !nodes.Has(on):
-				lost[on]++
+				lost.add(on)
 				return
 			}
 			names.Insert(name)
@@ -307,7 +307,7 @@ func (l *loader) readPods() error {
 			return err
 		}
 	}
-	l.note(lost.String())
+	l.note(lostPodsNote(lost))
 	if n := len(l.setup.Pods); n > MaxPods {
 		l.add(field.TooMany(specPath.Child("podsFrom"), n, MaxPods))
 	}

@@ -200,11 +200,7 @@ func (m *model) next() []time.Time {
 	if !waits {
 		return nil
 	}
-	scan := m.s.clock.Now().Add(cmp.Or(m.s.setup.ScanInterval, DefaultScanInterval))
-	if at.Before(scan) {
-		at = scan
-	}
-	return []time.Time{at}
+	return []time.Time{later(at, m.s.clock.Now().Add(cmp.Or(m.s.setup.ScanInterval, DefaultScanInterval)))}
 }
 
 // steersman is the sidecar of a run, between Cluster Autoscaler and the cloud.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -186,15 +187,17 @@ type spread struct {
 }
 
 func (p *spread) measure() {
-	least, most := -1, 0
-	for _, size := range p.sizes {
-		most = max(most, size)
-		if least < 0 || size < least {
-			least = size
-		}
-	}
-	p.now = max(0, most-least)
+	p.now = apart(p.sizes)
 	p.largest = max(p.largest, p.now)
+}
+
+// apart is the largest less the smallest of some numbers; 0 for none.
+func apart[K comparable](numbers map[K]int) int {
+	if len(numbers) == 0 {
+		return 0
+	}
+	all := slices.Collect(maps.Values(numbers))
+	return slices.Max(all) - slices.Min(all)
 }
 
 // reportUnevenness replays the sizes of all groups, now that the sets are known, and adds their

@@ -355,10 +355,7 @@ func See(ctx context.Context, setup *Setup, at time.Duration) (*Moment, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := epoch.Add(at)
-	if s.end().Before(end) {
-		end = s.end()
-	}
+	end := epoch.Add(min(at, s.end().Sub(epoch)))
 	for at > 0 {
 		if err := s.step(ctx); err != nil {
 			return nil, fmt.Errorf("scenario %s at +%s: %w", setup.Name, s.elapsed(), err)

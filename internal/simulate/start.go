@@ -20,11 +20,7 @@ import (
 // newest of them: a node that was not ready for an hour then is so for an hour at the start.
 func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
 	var newest time.Time
-	s.eachTime(func(at *metav1.Time) {
-		if at.After(newest) {
-			newest = at.Time
-		}
-	})
+	s.eachTime(func(at *metav1.Time) { newest = later(newest, at.Time) })
 	switch {
 	case newest.IsZero():
 		return nil
