@@ -156,17 +156,22 @@ func (c *cluster) stranded() []*pod {
 	return out
 }
 
+// partition divides a list into those that f chooses, and the others.
+func partition[T any](all []T, f func(T) bool) (chosen, others []T) {
+	for _, one := range all {
+		if f(one) {
+			chosen = append(chosen, one)
+		} else {
+			others = append(others, one)
+		}
+	}
+	return chosen, others
+}
+
 // evictFrom makes pods of a node pending, because their controllers create them again, and returns
 // their number.
 func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
-	var evicted, stay []*pod
-	for _, p := range n.pods {
-		if goes(p) {
-			evicted = append(evicted, p)
-		} else {
-			stay = append(stay, p)
-		}
-	}
+	evicted, stay := partition(n.pods, goes)
 	if len(evicted) == 0 {
 		return 0
 	}

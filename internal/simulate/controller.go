@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -117,42 +118,26 @@ func (s *Setup) controllers() []runtime.Object {
 		}
 		objects = append(objects, controllerObject(metav1.GetControllerOfNoCopy(w.Pod), w.Namespace, map[string]string{appLabel: w.Pod.Labels[appLabel]}))
 	}
-	type owner struct{ namespace, kind, name string }
-	common := map[owner]map[string]string{}
-	var order []owner
-	refs := map[owner]*metav1.OwnerReference{}
+	common := map[string]map[string]string{} // by controller
+	var first []*v1.Pod                      // of each
 	for _, p := range s.Pods {
-		ref := metav1.GetControllerOfNoCopy(p)
-		if ref == nil {
+		if metav1.GetControllerOfNoCopy(p) == nil {
 			continue
 		}
-		at := owner{p.Namespace, ref.Kind, ref.Name}
-		if refs[at] == nil {
-			order = append(order, at)
-			refs[at], common[at] = ref, withoutOwnLabels(p.Labels)
+		owner := ownerOf(p)
+		if _, known := common[owner]; !known {
+			first = append(first, p)
+			common[owner] = maps.Clone(p.Labels)
+			delete(common[owner], appsv1.StatefulSetPodNameLabel) // in which the pods of a stateful set differ
+			delete(common[owner], appsv1.PodIndexLabel)
 			continue
 		}
-		for key, value := range common[at] {
-			if other, has := p.Labels[key]; !has || other != value {
-				delete(common[at], key)
-			}
-		}
+		maps.DeleteFunc(common[owner], func(key, value string) bool { other, has := p.Labels[key]; return !has || other != value })
 	}
-	for _, at := range order {
-		objects = append(objects, controllerObject(refs[at], at.namespace, common[at]))
+	for _, p := range first {
+		objects = append(objects, controllerObject(metav1.GetControllerOfNoCopy(p), p.Namespace, common[ownerOf(p)]))
 	}
 	return slices.DeleteFunc(objects, func(o runtime.Object) bool { return o == nil })
-}
-
-// withoutOwnLabels copies labels except for those in which the pods of a stateful set differ.
-func withoutOwnLabels(labels map[string]string) map[string]string {
-	kept := make(map[string]string, len(labels))
-	for key, value := range labels {
-		if key != appsv1.StatefulSetPodNameLabel && key != appsv1.PodIndexLabel {
-			kept[key] = value
-		}
-	}
-	return kept
 }
 
 // controllerObject returns the controller by which pods are spread, or nil.

@@ -117,13 +117,8 @@ func reportedShifts(marks []zonalshift.Mark) []v1alpha1.FaultReport {
 
 // shiftsNow are the zones that users have shifted away by now.
 func (s *simulation) shiftsNow() []zonalshift.Mark {
-	var marks []zonalshift.Mark
 	now := s.clock.Now()
-	for _, m := range s.setup.Shifts {
-		if !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) {
-			marks = append(marks, m)
-		}
-	}
+	marks, _ := partition(s.setup.Shifts, func(m zonalshift.Mark) bool { return !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) })
 	return marks
 }
 

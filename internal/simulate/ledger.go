@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -54,23 +56,17 @@ func (l *ledger) book(r *autoscaler.ScaleUp) {
 			l.groups[repair.Group].removed += repair.Nodes
 		}
 	}
-	var levelled *split
-	if d := &r.Decision; len(d.Members) > 1 {
-		levelled = &split{d.Chosen, d.Members}
-	}
+	levelled := &split{r.Decision.Chosen, r.Decision.Members}
 	for _, g := range r.Decision.Groups {
-		if levelled != nil && slices.Contains(levelled.members, g.Group) {
-			l.groups[g.Group].explain(g, levelled)
-		} else {
-			l.groups[g.Group].explain(g, nil)
+		by := levelled
+		if len(levelled.members) < 2 || !slices.Contains(levelled.members, g.Group) {
+			by = nil
 		}
-	}
-	grown := map[string]bool{}
-	for _, a := range r.Attempts {
-		grown[a.Group] = true
+		l.groups[g.Group].explain(g, by)
 	}
 	for _, g := range r.Survey.Groups {
-		if a := l.groups[g.ID]; grown[g.ID] || a.ordered == 0 {
+		grown := slices.ContainsFunc(r.Attempts, func(a autoscaler.Attempt) bool { return a.Group == g.ID })
+		if a := l.groups[g.ID]; grown || a.ordered == 0 {
 			a.template = g.TemplateFrom
 		}
 	}
@@ -132,11 +128,10 @@ func (s *simulation) sets() (sets [][]string, numberOf map[string]int, err error
 
 // levelled are the sets of the scale-ups in the reasons of groups.
 func (l *ledger) levelled(index *nodegroupset.Index) [][]string {
-	var sets [][]string
-	names := index.Names()
-	for _, name := range names {
+	var found [][]string
+	for _, name := range index.Names() {
 		split := l.groups[name].split
-		if split == nil || slices.ContainsFunc(sets, func(set []string) bool { return subset(split.members, set) }) {
+		if split == nil || slices.ContainsFunc(found, func(set []string) bool { return sets.New(set...).HasAll(split.members...) }) {
 			continue
 		}
 		joined := slices.Clone(split.members)
@@ -145,21 +140,17 @@ func (l *ledger) levelled(index *nodegroupset.Index) [][]string {
 				joined = append(joined, other)
 			}
 		}
-		sets = slices.DeleteFunc(sets, func(set []string) bool {
-			shared := slices.ContainsFunc(set, func(name string) bool { return slices.Contains(joined, name) })
+		found = slices.DeleteFunc(found, func(set []string) bool {
+			shared := sets.New(set...).HasAny(joined...)
 			if shared {
 				joined = append(joined, set...)
 			}
 			return shared
 		})
 		slices.Sort(joined)
-		sets = append(sets, slices.Compact(joined))
+		found = append(found, slices.Compact(joined))
 	}
-	return sets
-}
-
-func subset(a, b []string) bool {
-	return !slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
+	return found
 }
 
 // differences converts the differences of package nodegroupset to those of a document.

@@ -61,13 +61,8 @@ func (c *cluster) those(wanted func(*pod) bool) []*pod {
 	if !c.aside.any {
 		return waiting
 	}
-	var out []*pod
-	for _, p := range waiting {
-		if wanted(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	chosen, _ := partition(waiting, wanted)
+	return chosen
 }
 
 // reportLeftAlone adds rows about new pods that the autoscaler leaves alone.
@@ -105,23 +100,9 @@ func gracePeriod(p *v1.Pod) time.Duration {
 	return time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, defaultGracePeriod)) * time.Second
 }
 
-// leaver is a pod that is being deleted at the start, with the time when it is gone.
-type leaver struct {
-	pod *pod
-	at  time.Duration
-}
-
 // deleteLeavers deletes pods whose grace period is over.
 func (s *simulation) deleteLeavers() {
-	var gone []*pod
-	var still []leaver
-	for _, l := range s.leavers {
-		if l.at <= s.elapsed() {
-			gone = append(gone, l.pod)
-		} else {
-			still = append(still, l)
-		}
-	}
+	gone, still := partition(s.leavers, func(p *pod) bool { return gracePeriod(p.object) <= s.elapsed() })
 	if s.leavers = still; len(gone) == 0 {
 		return
 	}

@@ -116,12 +116,7 @@ func (m *managed) scale(replicas int) {
 	}
 	before := m.replicas + m.surge()
 	m.replicas, m.dirty = replicas, true
-	var active []*revision
-	for _, set := range m.sets {
-		if set.size > 0 {
-			active = append(active, set)
-		}
-	}
+	active, _ := partition(m.sets, func(set *revision) bool { return set.size > 0 })
 	switch len(active) {
 	case 0:
 		m.current().size = replicas
@@ -356,12 +351,7 @@ func (s *simulation) collectOrphans() bool {
 	orphans := s.cluster.orphans
 	s.cluster.orphans = nil
 	for _, m := range s.managed {
-		var own []*pod
-		for _, p := range orphans {
-			if p.workload == m.at {
-				own = append(own, p)
-			}
-		}
+		own, _ := partition(orphans, func(p *pod) bool { return p.workload == m.at })
 		s.remove(m, own)
 		if len(own) > 0 {
 			s.stirred, s.reshuffle = true, true

@@ -91,7 +91,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	s.adoptOwned(p)
 	s.cluster.add(p)
 	if n != nil && object.DeletionTimestamp != nil {
-		s.leavers = append(s.leavers, leaver{p, gracePeriod(object)})
+		s.leavers = append(s.leavers, p)
 	}
 	if nominated := s.cluster.byName[object.Status.NominatedNodeName]; p.why == autoscaler.Nominated && nominated != nil {
 		s.cluster.bind(p, nominated) // it waits for nothing but the end of others
@@ -205,8 +205,10 @@ func (s *simulation) syncNodes() error {
 		}
 		ready := takesPods(object) && !n.leaving
 		switch {
+		case n.leaving && template.IsReady(object):
+			s.revive(n)
 		case n.leaving:
-			s.follow(n, template.IsReady(object))
+			s.fail(n)
 		case ready && !n.ready:
 			up.add(n.group)
 			n.upSince = now
@@ -232,7 +234,11 @@ func (s *simulation) syncNodes() error {
 	s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesReady, up, "ready", "")
 	row := s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, down, "not ready any more", "")
 	row.Reason, row.Faults = v1alpha1.NodesNotReady, s.outages(down)
-	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", lostPods(lost))
+	again := ""
+	if lost > 0 {
+		again = fmt.Sprintf("; %s pending again", spelling.Count(lost, "pod"))
+	}
+	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", again)
 	row.Reason, row.Pods, row.Faults = v1alpha1.NodesGone, lost, s.outages(gone)
 	return nil
 }
@@ -240,13 +246,6 @@ func (s *simulation) syncNodes() error {
 // outages returns the faults that affect nodes of these groups now.
 func (s *simulation) outages(nodes tally) []int {
 	return s.faults.outages(s.elapsed(), slices.Sorted(maps.Keys(nodes))...)
-}
-
-func lostPods(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %s pending again", spelling.Count(n, "pod"))
 }
 
 // dropNodes removes nodes that the cloud no longer has. Their pods become pending again; it returns
@@ -258,7 +257,7 @@ func (s *simulation) dropNodes(present map[string]bool, gone tally) int {
 			return false
 		}
 		gone.add(n.group)
-		lost += s.cluster.evictFrom(n, anyPod)
+		lost += s.cluster.evictFrom(n, func(*pod) bool { return true })
 		delete(s.cluster.byName, n.object.Name)
 		return true
 	})
@@ -336,8 +335,11 @@ func (s *Setup) taintDeadNodes() {
 	})
 }
 
-// fail has a node stop responding: the pods on it do not run any more.
+// fail has a node stop responding, if it does: the pods on it do not run any more.
 func (s *simulation) fail(n *node) {
+	if !n.downSince.IsZero() {
+		return
+	}
 	n.downSince = s.clock.Now()
 	for _, p := range n.pods {
 		s.history.unbound(p)
@@ -351,16 +353,6 @@ func (s *simulation) revive(n *node) {
 		if p.life.on == nil {
 			s.history.bound(p)
 		}
-	}
-}
-
-// follow has a node that is being drained respond or not.
-func (s *simulation) follow(n *node, responds bool) {
-	switch down := !n.downSince.IsZero(); {
-	case responds && down:
-		s.revive(n)
-	case !responds && !down:
-		s.fail(n)
 	}
 }
 
@@ -423,5 +415,3 @@ func (s *simulation) evictFromDeadNodes() {
 		row.Reason, row.Pods = v1alpha1.PodsEvicted, evicted
 	}
 }
-
-func anyPod(*pod) bool { return true }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -26,13 +25,19 @@ func (l *loader) takeObjects() {
 	if len(l.spec.Objects) == 0 {
 		return
 	}
-	list := []byte(`{"apiVersion":"v1","kind":"List","items":[`)
-	list = append(list, bytes.Join(asBytes(l.spec.Objects), []byte(","))...)
-	list = append(list, "]}"...)
+	var list bytes.Buffer
+	list.WriteString(`{"apiVersion":"v1","kind":"List","items":[`)
+	for i, raw := range l.spec.Objects {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.Write(raw)
+	}
+	list.WriteString("]}")
 	open := l.files.Open
 	l.files.Open = func(name string) (io.ReadCloser, error) {
 		if name == inlineObjects {
-			return inMemory{bytes.NewReader(list)}, nil
+			return inMemory{bytes.NewReader(list.Bytes())}, nil
 		}
 		return open(name)
 	}
@@ -48,14 +53,6 @@ type inMemory struct{ *bytes.Reader }
 
 // Close implements io.Closer.
 func (inMemory) Close() error { return nil }
-
-func asBytes(all []json.RawMessage) [][]byte {
-	out := make([][]byte, len(all))
-	for i, raw := range all {
-		out[i] = raw
-	}
-	return out
-}
 
 // kept are the objects of files, whatever they are read for, by kind, namespace and name. Others refer to them, or they exist
 // at the start. Of an object that several files have the last one counts.

@@ -104,15 +104,12 @@ func (s *simulation) reportStory() *v1alpha1.PodStory {
 	slices.SortStableFunc(story.Rows, func(a, b v1alpha1.TimelineRow) int { return cmp.Compare(a.At.Duration, b.At.Duration) })
 	for _, p := range s.cluster.waiting() {
 		if p.life == s.history.pods[i] {
-			add(s.elapsed(), "end", "still pending%s", leftAloneFor(p))
+			why := ""
+			if p.why != "" {
+				why = fmt.Sprintf(", left alone by Cluster Autoscaler: %s", p.why)
+			}
+			add(s.elapsed(), "end", "still pending%s", why)
 		}
 	}
 	return story
-}
-
-func leftAloneFor(p *pod) string {
-	if p.why == "" {
-		return ""
-	}
-	return fmt.Sprintf(", left alone by Cluster Autoscaler: %s", p.why)
 }

@@ -116,13 +116,8 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 			}
 		}
 	}
-	var aside []*pod
-	for _, p := range waiting {
-		if still[p] && p.why != "" {
-			delete(still, p)
-			aside = append(aside, p)
-		}
-	}
+	waiting, _ = partition(waiting, func(p *pod) bool { return still[p] })
+	aside, unseen := partition(waiting, func(p *pod) bool { return p.why != "" })
 	for _, row := range leftAloneRows(append(aside, s.cluster.aside.outside...)) {
 		row.Reason = "left alone: " + row.Reason
 		rows = append(rows, row)
@@ -131,10 +126,8 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 	if s.lastErr != nil {
 		late.Reason = fmt.Sprintf("no round could be made: %v", s.lastErr)
 	}
-	for _, p := range waiting {
-		if still[p] {
-			countIn(&late, p)
-		}
+	for _, p := range unseen {
+		countIn(&late, p)
 	}
 	if late.Pods > 0 {
 		rows = append(rows, late)

@@ -13,9 +13,8 @@ import (
 // that are ready or on their way, with the pods that wait on them as far as they fit.
 type rooms struct {
 	cluster *predicates.Cluster
-	growing []predicates.Node // templates of groups that can grow
-	full    map[*v1.Pod]bool  // pods for which no node has room; none gets any while pods are created
-	grows   map[*v1.Pod]workloadspread.Room
+	growing []predicates.Node               // templates of groups that can grow
+	full    map[*v1.Pod]workloadspread.Room // of pods for which no node has room; none gets any while pods are created
 }
 
 // room simulates the scheduler for a pod with the rules of each subset. It returns nil if its
@@ -51,7 +50,7 @@ func (s *simulation) look() error {
 			nodes = append(nodes, n)
 		}
 	}
-	r := &rooms{cluster: s.checker.Cluster(nodes), full: map[*v1.Pod]bool{}, grows: map[*v1.Pod]workloadspread.Room{}}
+	r := &rooms{cluster: s.checker.Cluster(nodes), full: map[*v1.Pod]workloadspread.Room{}}
 	ready, observed := s.cluster.readyNodes(), s.surveyed()
 	targets := map[string]int{}
 	for _, g := range s.cloud.State() {
@@ -90,18 +89,15 @@ func nodeOf(t *cloudprovider.Template) predicates.Node {
 
 // of says whether there is room for a pod.
 func (r *rooms) of(pod *v1.Pod) (workloadspread.Room, error) {
-	if !r.full[pod] {
-		placed, err := r.cluster.Fork().Place(pod, 1, 0, r.cluster.Len())
-		if err != nil {
-			return workloadspread.RoomUnknown, err
-		}
-		if len(placed) > 0 {
-			return workloadspread.RoomOnNode, nil
-		}
-		r.full[pod] = true
-	}
-	if room, known := r.grows[pod]; known {
+	if room, known := r.full[pod]; known {
 		return room, nil
+	}
+	placed, err := r.cluster.Fork().Place(pod, 1, 0, r.cluster.Len())
+	if err != nil {
+		return workloadspread.RoomUnknown, err
+	}
+	if len(placed) > 0 {
+		return workloadspread.RoomOnNode, nil
 	}
 	room := workloadspread.RoomNone
 	for _, template := range r.growing {
@@ -114,7 +110,7 @@ func (r *rooms) of(pod *v1.Pod) (workloadspread.Room, error) {
 			break
 		}
 	}
-	r.grows[pod] = room
+	r.full[pod] = room
 	return room, nil
 }
 

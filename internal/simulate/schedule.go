@@ -162,12 +162,7 @@ func (c *cluster) lowestPriority() int32 {
 // clear takes pods off a node. Those without a controller are gone, those of daemon sets wait for another node.
 func (c *cluster) clear(n *node, victims []*v1.Pod) {
 	isVictim := func(p *v1.Pod) bool { return slices.Contains(victims, p) }
-	var gone []*pod
-	for _, p := range n.pods {
-		if isVictim(p.object) && metav1.GetControllerOfNoCopy(p.object) == nil {
-			gone = append(gone, p)
-		}
-	}
+	gone, _ := partition(n.pods, func(p *pod) bool { return isVictim(p.object) && metav1.GetControllerOfNoCopy(p.object) == nil })
 	c.remove(gone)
 	c.evictFrom(n, func(p *pod) bool { return isVictim(p.object) })
 	n.daemons = slices.DeleteFunc(slices.Clone(n.daemons), isVictim)

@@ -83,10 +83,10 @@ type simulation struct {
 	lastDown  *removal.Decision
 	settled   bool
 	leftAlone []v1alpha1.PendingReport // reported so far
-	leavers   []leaver
-	workloads []*managed // those that are not plain first
-	managed   []*managed // these
-	rooms     *rooms     // while pods are created
+	leavers   []*pod                   // that were being deleted at the start
+	workloads []*managed               // those that are not plain first
+	managed   []*managed               // these
+	rooms     *rooms                   // while pods are created
 	progress  *progress
 	story     []v1alpha1.TimelineRow // of Setup.ExplainPod
 	storyEnd  string                 // what the last round tried
@@ -211,8 +211,8 @@ func (s *simulation) nextEvent() time.Time {
 	for _, m := range s.workloads {
 		m.awaited(now, consider)
 	}
-	for _, l := range s.leavers {
-		consider(epoch.Add(l.at))
+	for _, p := range s.leavers {
+		consider(epoch.Add(gracePeriod(p.object)))
 	}
 	for _, at := range s.wakeups {
 		future(at)

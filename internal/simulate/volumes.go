@@ -93,16 +93,11 @@ func (v *volumeController) make(claim *v1.PersistentVolumeClaim) error {
 
 // ephemeralClaim returns the claim of an ephemeral volume, which exists as long as its pod.
 func ephemeralClaim(p *v1.Pod, volume *v1.Volume) *v1.PersistentVolumeClaim {
-	isController := true
 	template := volume.Ephemeral.VolumeClaimTemplate
-	return &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Namespace, Name: ephemeral.VolumeClaimName(p, volume), Labels: template.Labels, Annotations: template.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: &isController}},
-		},
-		Spec:   *template.Spec.DeepCopy(),
-		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
-	}
+	claim := ownClaim(p, &v1.PersistentVolumeClaim{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
+	claim.Name = ephemeral.VolumeClaimName(p, volume)
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}}
+	return claim
 }
 
 // bind binds the claims of pods that run now.

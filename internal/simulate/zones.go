@@ -24,12 +24,7 @@ func (l *loader) note(text string) {
 func (l *loader) splitByZone() {
 	groups := l.setup.Cloud.Groups
 	l.setup.Cloud.Groups = nil
-	var strays []*v1.Node
-	for _, n := range l.setup.Nodes {
-		if n.Labels[nodegroupset.KarpenterPool] != "" {
-			strays = append(strays, n)
-		}
-	}
+	strays, _ := partition(l.setup.Nodes, func(n *v1.Node) bool { return n.Labels[nodegroupset.KarpenterPool] != "" })
 	l.note(straysNote(l.spec.GroupLabel, strays))
 	for _, g := range groups {
 		l.note(machinesNote(g.ID, g.Template.Node, g.Nodes))
