@@ -49,28 +49,31 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 	return c
 }
 
+// runStatus is what a report tells of a run.
+type runStatus = v1alpha1.ScenarioReportStatus
+
 // figures are the compared figures; an empty number omits a figure.
 var figures = []struct {
 	name string
-	of   func(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number
+	of   func(s *runStatus, end time.Duration) json.Number
 }{
-	{"nodesOrdered", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.NodesOrdered) }},
-	{"nodesRemoved", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.NodesRemoved) }},
-	{"nodesAtEnd", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"nodesOrdered", func(s *runStatus, _ time.Duration) json.Number { return whole(s.NodesOrdered) }},
+	{"nodesRemoved", func(s *runStatus, _ time.Duration) json.Number { return whole(s.NodesRemoved) }},
+	{"nodesAtEnd", func(s *runStatus, _ time.Duration) json.Number {
 		nodes := 0
 		for _, g := range s.Groups {
 			nodes += g.After
 		}
 		return whole(nodes)
 	}},
-	{"nodesReadyAtMost", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"nodesReadyAtMost", func(s *runStatus, _ time.Duration) json.Number {
 		nodes := 0
 		for _, row := range s.History {
 			nodes = max(nodes, row.Nodes)
 		}
 		return whole(nodes)
 	}},
-	{"nodesOrderedUnused", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"nodesOrderedUnused", func(s *runStatus, _ time.Duration) json.Number {
 		unused := 0
 		for i := range s.Nodes {
 			if n := &s.Nodes[i]; n.Ordered != nil && n.Ready != nil && n.PodsAtMost == 0 {
@@ -80,15 +83,15 @@ var figures = []struct {
 		return whole(unused)
 	}},
 	{"nodeHours", nodeHours},
-	{"scaleUps", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.ScaleUps) }},
-	{"increases", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"scaleUps", func(s *runStatus, _ time.Duration) json.Number { return whole(s.ScaleUps) }},
+	{"increases", func(s *runStatus, _ time.Duration) json.Number {
 		return whole(sumOf(s, v1alpha1.RowScaleUp, func(row *v1alpha1.TimelineRow) int { return len(row.Groups) }))
 	}},
-	{"cloudCalls", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.CloudCalls) }},
-	{"podsMovedByScaleDown", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"cloudCalls", func(s *runStatus, _ time.Duration) json.Number { return whole(s.CloudCalls) }},
+	{"podsMovedByScaleDown", func(s *runStatus, _ time.Duration) json.Number {
 		return whole(sumOf(s, v1alpha1.RowScaleDown, func(row *v1alpha1.TimelineRow) int { return row.Pods }))
 	}},
-	{"podsEvicted", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"podsEvicted", func(s *runStatus, _ time.Duration) json.Number {
 		return whole(sumOf(s, v1alpha1.RowPods, func(row *v1alpha1.TimelineRow) int {
 			if row.Reason != v1alpha1.PodsEvicted && row.Reason != v1alpha1.PodsPreempted {
 				return 0
@@ -96,26 +99,18 @@ var figures = []struct {
 			return row.Pods
 		}))
 	}},
-	{"podsRunning", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Running) }},
-	{"podsPending", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Pending) }},
-	{"pendingPodSeconds", func(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+	{"podsRunning", func(s *runStatus, _ time.Duration) json.Number { return whole(s.Running) }},
+	{"podsPending", func(s *runStatus, _ time.Duration) json.Number { return whole(s.Pending) }},
+	{"pendingPodSeconds", func(s *runStatus, end time.Duration) json.Number {
 		more := time.Duration(s.Pending) * (end - s.End.Duration).Round(time.Second)
 		return whole(int(s.PendingTime.PodSeconds + int64(more/time.Second)))
 	}},
-	{"pendingSecondsMedian", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
-		return inSeconds(s.PendingTime.Median)
-	}},
-	{"pendingSecondsP99", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
-		return inSeconds(s.PendingTime.P99)
-	}},
-	{"pendingSecondsLongest", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
-		return inSeconds(s.PendingTime.Longest)
-	}},
-	{"unevennessLargest", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
-		return whole(s.Unevenness.Largest)
-	}},
+	{"pendingSecondsMedian", func(s *runStatus, _ time.Duration) json.Number { return inSeconds(s.PendingTime.Median) }},
+	{"pendingSecondsP99", func(s *runStatus, _ time.Duration) json.Number { return inSeconds(s.PendingTime.P99) }},
+	{"pendingSecondsLongest", func(s *runStatus, _ time.Duration) json.Number { return inSeconds(s.PendingTime.Longest) }},
+	{"unevennessLargest", func(s *runStatus, _ time.Duration) json.Number { return whole(s.Unevenness.Largest) }},
 	{"unevennessMean", meanUnevenness},
-	{"unevennessAtEnd", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"unevennessAtEnd", func(s *runStatus, _ time.Duration) json.Number {
 		worst := 0
 		for _, set := range s.Unevenness.Sets {
 			worst = max(worst, set.End)
@@ -123,7 +118,7 @@ var figures = []struct {
 		return whole(worst)
 	}},
 	{"costTotal", totalCost},
-	{"costPerHourAtEnd", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+	{"costPerHourAtEnd", func(s *runStatus, _ time.Duration) json.Number {
 		if s.Cost == nil {
 			return ""
 		}
@@ -132,7 +127,7 @@ var figures = []struct {
 }
 
 // sumOf adds up what rows of one kind say.
-func sumOf(s *v1alpha1.ScenarioReportStatus, what string, of func(*v1alpha1.TimelineRow) int) (n int) {
+func sumOf(s *runStatus, what string, of func(*v1alpha1.TimelineRow) int) (n int) {
 	for i := range s.Timeline {
 		if row := &s.Timeline[i]; row.What == what {
 			n += of(row)
@@ -142,7 +137,7 @@ func sumOf(s *v1alpha1.ScenarioReportStatus, what string, of func(*v1alpha1.Time
 }
 
 // nodeHours is the time that ready nodes were there, added up.
-func nodeHours(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+func nodeHours(s *runStatus, end time.Duration) json.Number {
 	var sum time.Duration
 	for i, row := range s.History {
 		sum += time.Duration(row.Nodes) * held(s.History, i, end)
@@ -150,7 +145,7 @@ func nodeHours(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number 
 	return decimal(big.NewRat(int64(sum), int64(time.Hour)))
 }
 
-func meanUnevenness(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+func meanUnevenness(s *runStatus, end time.Duration) json.Number {
 	if end == 0 || len(s.History) == 0 {
 		return s.Unevenness.Mean
 	}
@@ -161,7 +156,7 @@ func meanUnevenness(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Nu
 	return p.mean(end.Milliseconds())
 }
 
-func totalCost(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+func totalCost(s *runStatus, end time.Duration) json.Number {
 	if s.Cost == nil {
 		return ""
 	}

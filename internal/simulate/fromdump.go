@@ -61,8 +61,8 @@ type Dump struct {
 
 // dumpedObject is an object of the scenario, with the node that it is bound to, if it is a pod.
 type dumpedObject struct {
-	name, node string
-	raw        json.RawMessage
+	node string
+	raw  json.RawMessage
 }
 
 // Add adds an object. Objects that a scenario does not use are ignored, as is one that was there already.
@@ -122,7 +122,7 @@ func (d *Dump) Add(item document.Item) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", item.Kind, item.Name, err)
 	}
-	d.objects = append(d.objects, dumpedObject{name, on, raw})
+	d.objects = append(d.objects, dumpedObject{on, raw})
 	return nil
 }
 
@@ -189,6 +189,13 @@ func (d *Dumped) note(text string) {
 	}
 }
 
+// list adds a note about some names, if there are any.
+func (d *Dumped) list(text string, names []string) {
+	if len(names) > 0 {
+		d.note(text + few(names))
+	}
+}
+
 // noGroups is the error of a dump whose nodes have no label that names their groups.
 func (d *Dump) noGroups(label string) error {
 	candidates := nodegroupset.GroupLabelCandidates(d.nodes)
@@ -229,9 +236,7 @@ func (d *Dump) addObjects(out *Dumped) {
 		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s", spelling.Count(len(d.silent), "node"), few(d.silent)))
 	}
 	out.note(lostPodsNote(lost))
-	if len(d.repeated) > 0 {
-		out.note(fmt.Sprintf("given more than once, of which the first counts: %s", few(d.repeated)))
-	}
+	out.list("given more than once, of which the first counts: ", d.repeated)
 }
 
 // addGroups adds the groups, with their bounds.
@@ -259,12 +264,8 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 			Name: name, Zones: severalZones(members[name]), Min: bounds.Min, Max: &bounds.Max, Template: templateOf(name, members[name]),
 		})
 	}
-	if len(above) > 0 {
-		out.note("groups with more nodes than their maximum get no more, and are played with as many as they have: " + few(above))
-	}
-	if len(planes) > 0 {
-		out.note("groups of control planes keep their size: " + few(planes))
-	}
+	out.list("groups with more nodes than their maximum get no more, and are played with as many as they have: ", above)
+	out.list("groups of control planes keep their size: ", planes)
 	if len(unbounded) > 0 {
 		out.note(fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
 			few(unbounded), o.Max, statusConfigMap))
@@ -277,9 +278,7 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 			out.Empty = append(out.Empty, v1alpha1.ScenarioNodeGroup{Name: name, Min: b.Min, Max: &b.Max})
 		}
 	}
-	if len(empty) > 0 {
-		out.note(fmt.Sprintf("Cluster Autoscaler knows groups for which no node was found, so their templates are unknown: they are a comment below nodeGroups, for you to fill in: %s", few(empty)))
-	}
+	out.list("Cluster Autoscaler knows groups for which no node was found, so their templates are unknown: they are a comment below nodeGroups, for you to fill in: ", empty)
 }
 
 func isControlPlane(n *v1.Node) bool {

@@ -36,8 +36,9 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 		node, status = "", v1.PodStatus{Phase: v1.PodPending}
 	}
 	out := &v1.Pod{ObjectMeta: plainMeta(&p.ObjectMeta), Spec: *i.sharedSpec(&p.Spec), Status: v1.PodStatus{Phase: status.Phase}}
-	out.Namespace, out.UID, out.Labels = orDefault(p.Namespace), cmp.Or(p.UID, types.UID(p.Namespace+"/"+p.Name)), i.sharedLabels(labels)
-	if node == "" { // the condition set by the scheduler
+	out.Namespace, out.UID = orDefault(p.Namespace), cmp.Or(p.UID, types.UID(p.Namespace+"/"+p.Name))
+	out.Labels = intern(i.labels, fmt.Sprint(labels), labels) // printed in order of their keys
+	if node == "" {                                           // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	} else {
 		out.Status = running(p)
@@ -83,20 +84,14 @@ func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
 	if err != nil {
 		return spec // cannot be encoded, and is not shared
 	}
-	shared, known := i.specs[string(key)]
-	if !known {
-		shared = &unbound
-		i.specs[string(key)] = shared
-	}
-	return shared
+	return intern(i.specs, string(key), &unbound)
 }
 
-func (i *interner) sharedLabels(labels map[string]string) map[string]string {
-	key := fmt.Sprint(labels) // sorted by key
-	shared, known := i.labels[key]
-	if !known {
-		shared = labels
-		i.labels[key] = shared
+// intern returns what is known by a key already, or else makes the value known.
+func intern[T any](known map[string]T, key string, value T) T {
+	if shared, ok := known[key]; ok {
+		return shared
 	}
-	return shared
+	known[key] = value
+	return value
 }

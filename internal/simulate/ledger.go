@@ -37,13 +37,6 @@ type split struct {
 	members []string // by name
 }
 
-func (l *ledger) open(group string, size int) {
-	if l.groups == nil {
-		l.groups = map[string]*account{}
-	}
-	l.groups[group] = &account{before: size}
-}
-
 func (l *ledger) book(r *autoscaler.ScaleUp) {
 	if r.Grew() > 0 {
 		l.scaleUps++

@@ -377,11 +377,10 @@ func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 		return
 	}
 	var names []string
-	l.setup.DerivedDaemonSets = sets.New[string]()
 	for _, set := range derived {
 		names = append(names, set.Namespace+"/"+set.Name)
 	}
-	l.setup.DerivedDaemonSets.Insert(names...)
+	l.setup.DerivedDaemonSets = sets.New(names...)
 	l.setup.DaemonSets = append(l.setup.DaemonSets, derived...)
 	l.note(fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
 }

@@ -167,25 +167,18 @@ func (m *managed) roll(own map[*revision][]*pod, available map[*revision]int) bo
 	for _, set := range m.sets {
 		running += available[set]
 	}
-	changed := false
-	take := func(set *revision, n int) {
-		if n > 0 {
+	old, changed := m.sets[:len(m.sets)-1], false
+	take := func(most int, from func(*revision) int) (left int) {
+		for _, set := range old {
+			n := max(0, min(most, from(set)))
 			set.size -= n
-			changed = true
+			most -= n
+			changed = changed || n > 0
 		}
+		return most
 	}
-	old := m.sets[:len(m.sets)-1]
-	for _, set := range old {
-		n := min(mayGo, set.size-available[set])
-		take(set, n)
-		mayGo -= max(n, 0)
-	}
-	spare := min(running-least, mayGo)
-	for _, set := range old {
-		n := min(spare, set.size)
-		take(set, n)
-		spare -= max(n, 0)
-	}
+	mayGo = take(mayGo, func(set *revision) int { return set.size - available[set] })
+	take(min(running-least, mayGo), func(set *revision) int { return set.size })
 	m.sets = append(slices.DeleteFunc(old, func(set *revision) bool { return set.size == 0 && len(own[set]) == 0 }), newest)
 	return changed
 }
@@ -393,20 +386,24 @@ func (s *simulation) begin(m *managed) {
 // narratePods adds rows about pods that came, went, and could not be created.
 func (s *simulation) narratePods(m *managed, created, gone []*pod) {
 	pending := len(s.cluster.waiting())
-	tell := func(pods []*pod, reason, verb string) {
-		if len(pods) == 0 {
-			return
-		}
-		subsets, text := m.bySubset(pods)
-		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s%s", spelling.Count(len(pods), "pod"), m.label(), verb, text)
-		row.Reason, row.Workload, row.Pods, row.Pending, row.Subsets = reason, m.key(), len(pods), &pending, subsets
-	}
-	tell(gone, v1alpha1.PodsLeft, "left")
-	tell(created, v1alpha1.PodsArrived, "arrived")
+	s.tell(m, gone, v1alpha1.RowPods, v1alpha1.PodsLeft, "left").Pending = &pending
+	s.tell(m, created, v1alpha1.RowPods, v1alpha1.PodsArrived, "arrived").Pending = &pending
 	if m.refused > 0 {
 		row := s.timeline.once(s.elapsed(), v1alpha1.RowPods, fmt.Sprintf("%s of %s refused: %s", spelling.Count(m.refused, "pod"), m.label(), m.refusal))
 		row.Reason, row.Workload, row.Pods = v1alpha1.PodsRefused, m.key(), m.refused
 	}
+}
+
+// tell adds a row about what pods of a workload do, if there are any; otherwise it returns one that is
+// discarded.
+func (s *simulation) tell(m *managed, pods []*pod, what, reason, text string) *v1alpha1.TimelineRow {
+	if len(pods) == 0 {
+		return &v1alpha1.TimelineRow{}
+	}
+	subsets, in := m.bySubset(pods)
+	row := s.timeline.add(s.elapsed(), what, "%s of %s %s%s", spelling.Count(len(pods), "pod"), m.label(), text, in)
+	row.Reason, row.Workload, row.Pods, row.Subsets = reason, m.key(), len(pods), subsets
+	return row
 }
 
 // bySubset counts pods by subset.

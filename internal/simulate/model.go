@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -159,10 +160,7 @@ func (m *model) annotate(node *v1.Node, mark zonalshift.Mark) *v1.Node {
 	}
 	marked := *node
 	marked.Annotations = maps.Clone(node.Annotations)
-	if marked.Annotations == nil {
-		marked.Annotations = map[string]string{}
-	}
-	marked.Annotations[autoscaler.ZonalShiftAnnotation] = "true"
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, autoscaler.ZonalShiftAnnotation, "true")
 	m.annotated[mark.Value] = annotated{node, &marked}
 	return &marked
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/admission"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
@@ -50,7 +51,7 @@ type Total struct{ Min, Max int64 }
 // scalerOptions converts the options of the document, already checked by Validate.
 func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	o, at := &s.Options, specPath.Child("options")
-	var errs field.ErrorList
+	var c admission.Checker
 	out := Options{
 		Options: steering.Options{
 			NotBalanced:    !ptr.Deref(o.BalanceSimilarNodeGroups, true),
@@ -66,21 +67,17 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 		MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
 		StartupTaints:      o.StartupTaints,
 	}
-	out.Similarity, errs = similarity(o, at)
-	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(out.Similarity)
-	shift, refused := zonalShiftOptions(&o.ZonalShiftOptions, at)
-	if refused != nil {
-		errs = append(errs, refused)
-	}
-	out.ZonalShift = shift
-	policies, wrong := grouppolicy.Convert(s.Policies, policiesPath)
-	out.Similarity.Policies, errs = policies, append(errs, wrong...)
-	chain, err := expanderChain(o, at)
-	if err != nil {
-		errs = append(errs, err)
-	}
-	out.Chain = chain
-	return out, errs
+	compared, errs := similarity(o, at)
+	c.Add(errs...)
+	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(compared)
+	var err *field.Error
+	out.ZonalShift, err = zonalShiftOptions(&o.ZonalShiftOptions, at)
+	c.Add(err)
+	out.Similarity.Policies, errs = grouppolicy.Convert(s.Policies, policiesPath)
+	c.Add(errs...)
+	out.Chain, err = expanderChain(o, at)
+	c.Add(err)
+	return out, c.Errors
 }
 
 // readQuotas makes the limits over several groups: those of the whole cluster, of CapacityQuotas, and of the document.

@@ -127,6 +127,8 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		faults:    faults,
 		daemons:   newDaemonController(checker, setup),
 		volumes:   newVolumeController(checker, setup),
+		timeline:  timeline{said: map[string]bool{}, failed: map[string]*failure{}},
+		ledger:    ledger{groups: map[string]*account{}},
 		groupOf:   map[string]string{},
 		moved:     map[string]int{},
 		nextScan:  clock.Now(),

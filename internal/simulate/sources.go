@@ -46,18 +46,16 @@ func (l *loader) unread(name string, at *field.Path, err error) error {
 		for _, p := range invalid.Problems {
 			l.problems = append(l.problems, l.document.Refuse(&inFile{at, name, p})...)
 		}
-		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		l.add(field.Invalid(at, name, "no such file"))
-		return nil
 	case errors.As(err, &unreadable) && unreadable.Op == "open":
 		l.add(field.Invalid(at, name, "cannot be opened: "+unreadable.Err.Error()))
-		return nil
 	case errors.As(err, &unreadable):
 		l.add(field.Invalid(at, name, "cannot be read: "+unreadable.Err.Error()))
-		return nil
+	default:
+		return err
 	}
-	return err
+	return nil
 }
 
 // inFile is a problem of a file that the document names.

@@ -52,7 +52,7 @@ func (l *loader) readStorage() error {
 	class := defaultClass(l.storage())
 	for _, claim := range all[*v1.PersistentVolumeClaim](l.kept) {
 		if claim.Spec.VolumeName == "" {
-			class.complete(claim)
+			complete(claim, class)
 		}
 	}
 	return nil
@@ -86,11 +86,8 @@ func ownClaim(p *v1.Pod, template *v1.PersistentVolumeClaim) *v1.PersistentVolum
 	}
 }
 
-// classOfDefault is the storage class of claims that name none; nil if there is none.
-type classOfDefault storagev1.StorageClass
-
-func defaultClass(objects []runtime.Object) *classOfDefault {
-	var found *storagev1.StorageClass
+// defaultClass is the storage class of claims that name none; nil if there is none.
+func defaultClass(objects []runtime.Object) (found *storagev1.StorageClass) {
 	for _, o := range objects {
 		c, ok := o.(*storagev1.StorageClass)
 		if !ok || c.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" && c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] != "true" {
@@ -100,13 +97,13 @@ func defaultClass(objects []runtime.Object) *classOfDefault {
 			found = c // the youngest if there are several, as in the API server
 		}
 	}
-	return (*classOfDefault)(found)
+	return found
 }
 
-// complete gives a claim the class where it names none.
-func (c *classOfDefault) complete(claim *v1.PersistentVolumeClaim) {
-	if c != nil && claim.Spec.StorageClassName == nil {
-		claim.Spec.StorageClassName = &c.Name
+// complete gives a claim the default class, if there is one, where it names none.
+func complete(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) {
+	if class != nil && claim.Spec.StorageClassName == nil {
+		claim.Spec.StorageClassName = &class.Name
 	}
 }
 

@@ -373,17 +373,14 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 	if a != nil {
 		v.UID = a.uid
 		v.Annotations = maps.Clone(p.object.Annotations)
-		if v.Annotations == nil {
-			v.Annotations = map[string]string{}
-		}
 		if a.text != "" {
-			v.Annotations[workloadspread.AnnotationSpread] = a.text
+			metav1.SetMetaDataAnnotation(&v.ObjectMeta, workloadspread.AnnotationSpread, a.text)
 		}
 		if a.cost != nil {
-			v.Annotations[workloadspread.AnnotationCost] = strconv.Itoa(int(*a.cost))
+			metav1.SetMetaDataAnnotation(&v.ObjectMeta, workloadspread.AnnotationCost, strconv.Itoa(int(*a.cost)))
 		}
 		if a.standsFor != "" {
-			v.Annotations[workloadspread.AnnotationSubstitute] = string(a.standsFor)
+			metav1.SetMetaDataAnnotation(&v.ObjectMeta, workloadspread.AnnotationSubstitute, string(a.standsFor))
 		}
 		a.seen, a.from = &v, from
 	}

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -31,16 +30,11 @@ func (s *simulation) narrateMarks(m *managed, before *v1alpha1.WorkloadSpreadSta
 
 // narrateMove adds a row about pods that move on, or do not.
 func (s *simulation) narrateMove(m *managed, pods []*pod, reason, one, several string) {
-	if len(pods) == 0 {
-		return
-	}
-	what := several
+	text := several
 	if len(pods) == 1 {
-		what = one
+		text = one
 	}
-	subsets, text := m.bySubset(pods)
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s of %s %s%s", spelling.Count(len(pods), "pod"), m.label(), what, text)
-	row.Reason, row.Workload, row.Pods, row.Subsets = reason, m.key(), len(pods), subsets
+	s.tell(m, pods, v1alpha1.RowSubset, reason, text)
 }
 
 // reportSpreads reports the WorkloadSpreads at the end.

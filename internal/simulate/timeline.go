@@ -42,9 +42,6 @@ func (t *timeline) once(at time.Duration, what, text string) *v1alpha1.TimelineR
 
 // onceOf is once, where the key says what is the same.
 func (t *timeline) onceOf(at time.Duration, what, key, text string) *v1alpha1.TimelineRow {
-	if t.said == nil {
-		t.said = map[string]bool{}
-	}
 	key = what + "\x00" + key
 	if t.said[key] {
 		return &v1alpha1.TimelineRow{}
@@ -58,9 +55,6 @@ func (t *timeline) roundFailed(at time.Duration, err error, faults []int) {
 	text := fmt.Sprintf("the round failed: %v", err)
 	f := t.failed[text]
 	if f == nil {
-		if t.failed == nil {
-			t.failed = map[string]*failure{}
-		}
 		f = &failure{row: len(t.rows)}
 		t.failed[text] = f
 		row := t.add(at, v1alpha1.RowError, "%s", text)
@@ -128,7 +122,7 @@ func (s *simulation) narrate(at time.Duration, r *autoscaler.ScaleUp) {
 		if p.Outcome == autoscaler.PodsUnhelped {
 			// Which ones of equal pods are left over differs from round to round.
 			key := fmt.Sprint(p.Count, " of ", ownerOf(r.Survey.Pending[p.Pods[0]]), " ", steady(p.Reason))
-			row := s.timeline.onceOf(at, v1alpha1.RowUnhelped, key, unhelped(p))
+			row := s.timeline.onceOf(at, v1alpha1.RowUnhelped, key, moreLikeIt(p.Example, p.Count)+": "+steady(p.Reason))
 			row.Pods, row.Example, row.Reason, row.Rejections = p.Count, p.Example, steady(p.Reason), rejections(p)
 		}
 	}
@@ -164,10 +158,6 @@ func ownerOf(pod *v1.Pod) string {
 		return pod.Namespace + "/" + owner.Kind + "/" + owner.Name
 	}
 	return pod.Namespace + "/" + pod.Name
-}
-
-func unhelped(p autoscaler.PodOutcome) string {
-	return fmt.Sprintf("%s: %s", moreLikeIt(p.Example, p.Count), steady(p.Reason))
 }
 
 // moreLikeIt names several equal pods by one of them.
@@ -212,7 +202,11 @@ func (s *simulation) reportError(at time.Duration, a autoscaler.Attempt) {
 	if a.Grew == 0 {
 		row = s.timeline.add(at, v1alpha1.RowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
 	} else {
-		row = s.timeline.add(at, v1alpha1.RowWarning, "%s +%d: %s although the cloud answered: %v", a.Group, a.Delta, grew(a), a.Err)
+		grew := "grew"
+		if a.Grew < a.Delta {
+			grew = fmt.Sprintf("grew by %d", a.Grew)
+		}
+		row = s.timeline.add(at, v1alpha1.RowWarning, "%s +%d: %s although the cloud answered: %v", a.Group, a.Delta, grew, a.Err)
 		row.Nodes = a.Grew
 	}
 	row.Groups, row.Error = []v1alpha1.GroupChange{{Name: a.Group, Nodes: a.Delta}}, a.Err.Error()
@@ -265,16 +259,13 @@ func helped(r *autoscaler.ScaleUp) int {
 	return n
 }
 
-func grew(a autoscaler.Attempt) string {
-	if a.Grew < a.Delta {
-		return fmt.Sprintf("grew by %d", a.Grew)
-	}
-	return "grew"
-}
-
 // why describes the purpose of a scale-up and how the expander chose.
 func why(r *autoscaler.ScaleUp, report *v1alpha1.ScaleUpReport) string {
-	parts := []string{fmt.Sprintf("%s for %s", part(r.Grew(), report.Needed), spelling.Count(helped(r), "pod"))}
+	nodes := spelling.Count(max(r.Grew(), report.Needed), "node")
+	if r.Grew() < report.Needed {
+		nodes = fmt.Sprintf("%d of %s", r.Grew(), nodes)
+	}
+	parts := []string{fmt.Sprintf("%s for %s", nodes, spelling.Count(helped(r), "pod"))}
 	var chosen []string
 	for _, step := range report.Expander {
 		if step.Figure != "" && step.Strategy != expander.SetStep {
@@ -288,14 +279,6 @@ func why(r *autoscaler.ScaleUp, report *v1alpha1.ScaleUpReport) string {
 		parts = append(parts, fmt.Sprintf("no room for %d more", report.Unplaced))
 	}
 	return strings.Join(parts, "; ")
-}
-
-// part formats the number of ordered nodes, of those that were needed.
-func part(came, wanted int) string {
-	if came < wanted {
-		return fmt.Sprintf("%d of %s", came, spelling.Count(wanted, "node"))
-	}
-	return spelling.Count(came, "node")
 }
 
 // steady removes the remaining time from a reason, so that it is reported once.

@@ -24,7 +24,7 @@ type volumeController struct {
 	claims       map[string]*v1.PersistentVolumeClaim // by namespace and name
 	volumes      map[string]bool
 	classes      map[string]bool
-	defaultClass *classOfDefault
+	defaultClass *storagev1.StorageClass
 	made         map[*pod]bool // pods whose claims exist
 	ran          map[*pod]bool // pods whose claims were bound
 }
@@ -58,14 +58,10 @@ func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
 		}
 		v.made[p] = true
 		delete(v.ran, p)
+		var claims []*v1.PersistentVolumeClaim
 		if p.workload != fromFile {
 			for i := range workloads[p.workload].Claims {
-				claim := ownClaim(p.object, &workloads[p.workload].Claims[i])
-				if v.claims[claim.Namespace+"/"+claim.Name] == nil {
-					if err := v.make(claim); err != nil {
-						return err
-					}
-				}
+				claims = append(claims, ownClaim(p.object, &workloads[p.workload].Claims[i]))
 			}
 		}
 		for i := range p.object.Spec.Volumes {
@@ -73,8 +69,13 @@ func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
 			if volume.Ephemeral == nil || volume.Ephemeral.VolumeClaimTemplate == nil {
 				continue
 			}
-			claim := ephemeralClaim(p.object, volume)
-			if evicted || v.claims[claim.Namespace+"/"+claim.Name] == nil {
+			claims = append(claims, ephemeralClaim(p.object, volume))
+			if evicted {
+				delete(v.claims, p.object.Namespace+"/"+claims[len(claims)-1].Name)
+			}
+		}
+		for _, claim := range claims {
+			if v.claims[claim.Namespace+"/"+claim.Name] == nil {
 				if err := v.make(claim); err != nil {
 					return err
 				}
@@ -86,7 +87,7 @@ func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
 
 // make creates a claim as the API server stores it: with the default class if it names none.
 func (v *volumeController) make(claim *v1.PersistentVolumeClaim) error {
-	v.defaultClass.complete(claim)
+	complete(claim, v.defaultClass)
 	v.claims[claim.Namespace+"/"+claim.Name] = claim
 	return v.checker.Put(claim)
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // longest is the maximum number of rows of a timeline; the middle of longer ones is omitted.
@@ -95,9 +95,8 @@ func result(sides []side) (text string, holds bool) {
 	if len(sides) > 2 {
 		return "", true // what a scenario expects is for one of them
 	}
-	failed, checks := 0, 0
+	failed, checks := 0, len(sides[0].status.Expectations)
 	for _, e := range sides[0].status.Expectations {
-		checks++
 		if !e.OK {
 			failed++
 		}
@@ -162,7 +161,7 @@ func (b *builder) details() []tableGroup {
 				continue
 			}
 			t.ID, t.Open = fmt.Sprintf("%s-%d", group.ID, i+1), len(t.Rows) <= unfolded
-			t.Caption = strings.TrimSpace(fmt.Sprintf("%s %s", s.name, rows(len(t.Rows))))
+			t.Caption = strings.TrimSpace(s.name + " " + spelling.Count(len(t.Rows), "row"))
 			group.Tables = append(group.Tables, t)
 		}
 		if len(group.Tables) > 0 {
@@ -170,13 +169,6 @@ func (b *builder) details() []tableGroup {
 		}
 	}
 	return all
-}
-
-func rows(n int) string {
-	if n == 1 {
-		return "1 row"
-	}
-	return strconv.Itoa(n) + " rows"
 }
 
 func faultTable(s *v1alpha1.ScenarioReportStatus) table {
@@ -298,12 +290,10 @@ func timelineTable(s *v1alpha1.ScenarioReportStatus) table {
 		if len(s.Timeline) > longest && i >= longest/2 && i < len(s.Timeline)-longest/2 {
 			continue
 		}
-		t.Rows = append(t.Rows, []string{afterStart(row.At.Duration), row.What, row.Text})
+		t.Rows = append(t.Rows, []string{"+" + short(row.At.Duration), row.What, row.Text})
 	}
 	if left := len(s.Timeline) - len(t.Rows); left > 0 {
 		t.Note = fmt.Sprintf("%d rows in the middle are left out; simulate -o json has them.", left)
 	}
 	return t
 }
-
-func afterStart(d time.Duration) string { return "+" + short(d) }

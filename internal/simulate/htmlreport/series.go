@@ -123,7 +123,7 @@ func (z zones) byZone(groups []v1alpha1.GroupReport) []layer {
 			}
 			return append(layers, layer{name: "other zones", look: looks - 1, points: sum(rest, target)})
 		default:
-			layers = append(layers, layer{name: zoneName(zone), look: z.look(zone), points: sum(members, target)})
+			layers = append(layers, layer{name: cmp.Or(zone, "no zone"), look: z.look(zone), points: sum(members, target)})
 		}
 	}
 	return layers
@@ -144,8 +144,6 @@ func (z zones) byGroup(groups []v1alpha1.GroupReport) []layer {
 	}
 	return layers
 }
-
-func zoneName(zone string) string { return cmp.Or(zone, "no zone") }
 
 // instants are the moments at which any layer changes, including the start.
 func instants(layers []layer) []time.Duration {
