@@ -65,7 +65,7 @@ func outcome(t *testing.T, name string, mode simulate.Mode) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+	report, err := simulate.Run(context.Background(), setup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

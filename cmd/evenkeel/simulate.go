@@ -283,7 +283,7 @@ func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alp
 	defer collectSeldom()()
 	var reports []*v1alpha1.ScenarioReport
 	for _, setup := range setups {
-		report, err := simulate.Run(ctx, setup, simulate.RunOptions{Progress: meter.playing(setup.Name)})
+		report, err := simulate.Run(ctx, setup, meter.playing(setup.Name))
 		if report != nil {
 			reports = append(reports, report)
 		}

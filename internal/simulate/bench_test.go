@@ -258,7 +258,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				report, err := Run(context.Background(), fleet(pods/50, pods, 200), RunOptions{})
+				report, err := Run(context.Background(), fleet(pods/50, pods, 200), nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -281,7 +281,7 @@ func BenchmarkWholeRun(b *testing.B) {
 				for b.Loop() {
 					s := spreadFleet(size.groups, size.pods, true)
 					s.Mode = mode
-					report, err := Run(context.Background(), s, RunOptions{})
+					report, err := Run(context.Background(), s, nil)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -140,7 +140,7 @@ func TestDayAndNightEndLevel(t *testing.T) {
 	level := 0
 	for seed := range uint64(seeds) {
 		nodes := 2 + int(seed%6)
-		report, err := Run(context.Background(), nightly(seed, nodes), RunOptions{})
+		report, err := Run(context.Background(), nightly(seed, nodes), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

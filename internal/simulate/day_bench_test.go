@@ -45,7 +45,7 @@ func BenchmarkDay(b *testing.B) {
 		b.Run(fmt.Sprintf("pods=%d/groups=%d", size.pods, size.groups), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				report, err := Run(context.Background(), wholeDay(size.groups, size.pods, 100), RunOptions{})
+				report, err := Run(context.Background(), wholeDay(size.groups, size.pods, 100), nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -34,7 +34,7 @@ spec:
 	if err != nil {
 		log.Fatal(err)
 	}
-	report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+	report, err := simulate.Run(context.Background(), setup, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

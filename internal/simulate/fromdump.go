@@ -455,15 +455,12 @@ func straysNote(label string, nodes []*v1.Node) string {
 			names = append(names, n.Name)
 		}
 	}
-	text := ""
+	var parts []string
 	if len(karpenter) > 0 {
-		text = fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed", spelling.Count(len(karpenter), "node"), few(karpenter))
+		parts = append(parts, fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed", spelling.Count(len(karpenter), "node"), few(karpenter)))
 	}
 	if len(names) > 0 {
-		if text != "" {
-			text += "; "
-		}
-		text += fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed", spelling.Count(len(names), "node"), label, few(names))
+		parts = append(parts, fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed", spelling.Count(len(names), "node"), label, few(names)))
 	}
-	return text
+	return strings.Join(parts, "; ")
 }

@@ -87,7 +87,7 @@ func playedWith(t *testing.T, s *v1alpha1.Scenario, change func(*simulate.Setup)
 		t.Fatal(err)
 	}
 	change(setup)
-	report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+	report, err := simulate.Run(context.Background(), setup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

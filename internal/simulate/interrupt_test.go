@@ -9,11 +9,11 @@ import (
 // A run that is called off says what has happened so far.
 func TestAnInterruptedRunReportsWhatIsKnown(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	report, err := Run(ctx, fleet(10, 500, 20), RunOptions{Progress: func(p Progress) {
+	report, err := Run(ctx, fleet(10, 500, 20), func(p Progress) {
 		if p.Rounds == 2 && p.Step.Doing == "" { // after it; in the first one the pods are too new
 			stop()
 		}
-	}})
+	})
 	if !errors.Is(err, context.Canceled) || report == nil {
 		t.Fatal(report, err)
 	}

@@ -67,7 +67,7 @@ spec:
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, &b)
 	}
-	return simulate.Run(context.Background(), setup, simulate.RunOptions{})
+	return simulate.Run(context.Background(), setup, nil)
 }
 
 // orders sum up what was ordered and given up.

@@ -161,19 +161,14 @@ func aged(n *v1.Node) {
 
 // register adds a node of the cloud.
 func (s *simulation) register(object *v1.Node) *node {
-	n := &node{object: s.setup.registered(object), cloud: object, group: s.groupOfNode(object), ready: takesPods(object), upSince: s.clock.Now()}
+	group, given := s.groupOf[object.Name]
+	if !given { // made from a template
+		group = object.Annotations[fake.GroupAnnotation]
+	}
+	n := &node{object: s.setup.registered(object), cloud: object, group: group, ready: takesPods(object), upSince: s.clock.Now()}
 	s.cluster.nodes = append(s.cluster.nodes, n)
 	s.cluster.byName[object.Name] = n
 	return n
-}
-
-// groupOfNode returns the group of a node of the cloud: from the annotation of nodes made from a
-// template, or from the setup.
-func (s *simulation) groupOfNode(object *v1.Node) string {
-	if group, given := s.groupOf[object.Name]; given {
-		return group
-	}
-	return object.Annotations[fake.GroupAnnotation]
 }
 
 // syncNodes updates the cluster's nodes from the cloud.

@@ -80,36 +80,34 @@ func (s *simulation) reportStory() *v1alpha1.PodStory {
 		return nil
 	}
 	life := &s.history.pods[i].report
-	story := &v1alpha1.PodStory{Name: life.Name, Rows: slices.Clone(s.story)}
-	add := func(at time.Duration, what, format string, args ...any) {
-		story.Rows = append(story.Rows, v1alpha1.TimelineRow{At: metav1.Duration{Duration: at}, What: what, Text: fmt.Sprintf(format, args...)})
-	}
+	story := timeline{}
 	if len(life.Runs) == 0 || life.Runs[0].From.Duration > life.Arrived.Duration {
-		story.Rows = slices.Insert(story.Rows, 0, v1alpha1.TimelineRow{At: life.Arrived, What: "pending", Text: "waits for a node"})
+		story.add(life.Arrived.Duration, "pending", "waits for a node")
 	}
+	story.rows = append(story.rows, s.story...)
 	for _, run := range life.Runs {
 		on := run.Node
 		at := slices.IndexFunc(s.history.lives, func(n *nodeLife) bool { return n.report.Name == run.Node })
 		if group := s.history.lives[at].report.Group; group != "" {
 			on += " of " + group
 		}
-		add(run.From.Duration, "bound", "runs on %s", on)
+		story.add(run.From.Duration, "bound", "runs on %s", on)
 		if run.To != nil {
-			add(run.To.Duration, "unbound", "no longer on %s", on)
+			story.add(run.To.Duration, "unbound", "no longer on %s", on)
 		}
 	}
 	if life.Left != nil {
-		add(life.Left.Duration, "gone", "deleted")
+		story.add(life.Left.Duration, "gone", "deleted")
 	}
-	slices.SortStableFunc(story.Rows, func(a, b v1alpha1.TimelineRow) int { return cmp.Compare(a.At.Duration, b.At.Duration) })
+	slices.SortStableFunc(story.rows, func(a, b v1alpha1.TimelineRow) int { return cmp.Compare(a.At.Duration, b.At.Duration) })
 	for _, p := range s.cluster.waiting() {
 		if p.life == s.history.pods[i] {
 			why := ""
 			if p.why != "" {
 				why = fmt.Sprintf(", left alone by Cluster Autoscaler: %s", p.why)
 			}
-			add(s.elapsed(), "end", "still pending%s", why)
+			story.add(s.elapsed(), "end", "still pending%s", why)
 		}
 	}
-	return story
+	return &v1alpha1.PodStory{Name: life.Name, Rows: story.rows}
 }

@@ -18,7 +18,7 @@ import (
 // is worked out, and changes nothing of the result.
 func TestProgressMovesWithinARound(t *testing.T) {
 	setup, _ := loadCounting(t, 400)
-	quiet, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+	quiet, err := simulate.Run(context.Background(), setup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestProgressMovesWithinARound(t *testing.T) {
 		doing string
 	}
 	seen, last := map[key]int{}, simulate.Progress{}
-	report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{Progress: func(p simulate.Progress) {
+	report, err := simulate.Run(context.Background(), setup, func(p simulate.Progress) {
 		if p.At < last.At || p.Rounds < last.Rounds || p.Step.Done > p.Step.Total || p.Step.Total > 0 && p.Step.Of == "" {
 			t.Errorf("%+v after %+v", p, last)
 		}
@@ -35,7 +35,7 @@ func TestProgressMovesWithinARound(t *testing.T) {
 			seen[key{p.Rounds, p.Step.Doing}]++
 		}
 		last = p
-	}})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := Run(t.Context(), setup, RunOptions{})
+		report, err := Run(t.Context(), setup, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

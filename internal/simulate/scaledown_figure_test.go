@@ -96,7 +96,7 @@ func endings(t *testing.T, seeds int, balancing bool) []ending {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for seed := next.Add(1) - 1; seed < int64(seeds); seed = next.Add(1) - 1 {
-				report, err := Run(context.Background(), fallen(uint64(seed), balancing), RunOptions{})
+				report, err := Run(context.Background(), fallen(uint64(seed), balancing), nil)
 				if err != nil {
 					t.Error(err)
 					return

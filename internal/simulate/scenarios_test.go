@@ -46,7 +46,7 @@ func load(name string, text []byte) (*simulate.Setup, error) {
 
 func run(t testing.TB, setup *simulate.Setup) *v1alpha1.ScenarioReport {
 	t.Helper()
-	report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+	report, err := simulate.Run(context.Background(), setup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

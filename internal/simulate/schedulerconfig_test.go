@@ -57,7 +57,7 @@ spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}
 	if err != nil {
 		return nil, err
 	}
-	report, err := simulate.Run(t.Context(), setup, simulate.RunOptions{})
+	report, err := simulate.Run(t.Context(), setup, nil)
 	if err != nil {
 		return nil, err
 	}

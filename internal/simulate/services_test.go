@@ -47,7 +47,7 @@ func TestPodsOfServicesAndControllersAreSpreadByDefault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+			report, err := simulate.Run(context.Background(), setup, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

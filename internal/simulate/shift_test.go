@@ -55,7 +55,7 @@ func TestPropertyNoOrderInAShiftedZone(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
+		report, err := simulate.Run(context.Background(), setup, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,22 +19,16 @@ import (
 // loopTime is what a loop of Cluster Autoscaler takes that orders nodes: mostly the cloud's answers.
 const loopTime = time.Second
 
-// RunOptions are the options of a run, in addition to its Setup.
-type RunOptions struct {
-	// Progress is called at every instant at which something happens, and from time to time in
-	// between; it may be nil. It must return quickly.
-	Progress func(Progress)
-}
-
-// Run plays a scenario from beginning to end and reports. It returns an error if the setup is
+// Run plays a scenario from beginning to end and reports. It calls progress at every instant at which
+// something happens, and from time to time in between; progress may be nil, and must return quickly. It returns an error if the setup is
 // invalid; failures in the simulated cloud are not errors but part of the report. If ctx is done,
 // Run ends within a round and returns its error with the report of what has happened so far.
-func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioReport, error) {
+func Run(ctx context.Context, setup *Setup, progress func(Progress)) (*v1alpha1.ScenarioReport, error) {
 	s, err := newSimulation(ctx, setup)
 	if err != nil {
 		return nil, err
 	}
-	s.progress.report = o.Progress
+	s.progress.report = progress
 	for {
 		if ctx.Err() != nil {
 			return s.interrupted(ctx)

@@ -78,7 +78,7 @@ func (s *Setup) spreadOverZones() *Setup {
 // another, over and over: the nodes that are on their way for them are not ordered again.
 func TestPodsThatSpreadOverTheZonesOfTheirVolumesGetTheirNodesOnce(t *testing.T) {
 	t.Parallel()
-	report, err := Run(t.Context(), claimFleet(60, "bound").spreadOverZones(), RunOptions{})
+	report, err := Run(t.Context(), claimFleet(60, "bound").spreadOverZones(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func BenchmarkClaims(b *testing.B) {
 					if spread {
 						setup.spreadOverZones()
 					}
-					report, err := Run(context.Background(), setup, RunOptions{})
+					report, err := Run(context.Background(), setup, nil)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -95,7 +95,7 @@ nodeGroups: [{name: a, zone: a, machine: m, max: 9}, {name: b, zone: b, machine:
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := simulate.Run(t.Context(), setup, simulate.RunOptions{})
+	report, err := simulate.Run(t.Context(), setup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

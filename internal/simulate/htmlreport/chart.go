@@ -2,6 +2,7 @@ package htmlreport
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"image/color"
@@ -34,6 +35,11 @@ const (
 	roleLook  = 16 // and those that follow
 )
 
+// paints are how the page paints what has a role.
+var paints = map[int64]string{
+	roleInk: "var(--ink)", roleGrid: "var(--grid)", roleEdge: "var(--edge)", roleLine: "var(--line)", roleFault: "url(#fault)", roleStrip: "var(--fault)",
+}
+
 // looks is the number of patterns; the last one is for the rest.
 const looks = 9
 
@@ -51,22 +57,8 @@ func restyle(svg string) string {
 	return styles.ReplaceAllStringFunc(svg, func(style string) string {
 		return roles.ReplaceAllStringFunc(fonts.ReplaceAllString(style, ""), func(paint string) string {
 			at := strings.LastIndex(paint, "#")
-			n, _ := strconv.ParseUint(paint[at+5:], 16, 8)
-			switch n {
-			case roleInk:
-				return paint[:at] + "var(--ink)"
-			case roleGrid:
-				return paint[:at] + "var(--grid)"
-			case roleEdge:
-				return paint[:at] + "var(--edge)"
-			case roleLine:
-				return paint[:at] + "var(--line)"
-			case roleFault:
-				return paint[:at] + "url(#fault)"
-			case roleStrip:
-				return paint[:at] + "var(--fault)"
-			}
-			return fmt.Sprintf("%surl(#look%d)", paint[:at], n-roleLook)
+			n, _ := strconv.ParseInt(paint[at+5:], 16, 16)
+			return paint[:at] + cmp.Or(paints[n], fmt.Sprintf("url(#look%d)", n-roleLook))
 		})
 	})
 }

@@ -39,17 +39,13 @@ func newScenario(number int, r *Result) (scenarioView, error) {
 			v.Figures = append(v.Figures, figure(f))
 		}
 	}
+	v.Details = b.details()
 	var err error
 	if v.Panels, err = b.overTime(); err != nil {
 		return scenarioView{}, err
 	}
-	sets, more, err := b.facetPanels()
-	if err != nil {
-		return scenarioView{}, err
-	}
-	v.Facets, v.MoreSets = sets, more
-	v.Details = b.details()
-	return v, nil
+	v.Facets, v.MoreSets, err = b.facetPanels()
+	return v, err
 }
 
 func optionValue(value json.RawMessage) string {
