@@ -218,10 +218,8 @@ func (s *simulation) syncNodes() error {
 		s.cluster.changed()
 	}
 	lost := s.dropNodes(present, gone)
-	if came.total() > 0 {
-		s.cluster.sortNodes()
-	}
 	if came.total()+up.total()+down.total()+gone.total() > 0 {
+		s.cluster.sortNodes()
 		s.cluster.changed()
 		s.stirred = true
 		s.reshuffle = s.reshuffle || up.total() > 0 || lost > 0
