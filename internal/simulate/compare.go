@@ -49,7 +49,7 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 	return c
 }
 
-// runStatus is what a report tells of a run.
+// runStatus is what a report says about a run.
 type runStatus = v1alpha1.ScenarioReportStatus
 
 // figures are the compared figures; an empty number omits a figure.
