@@ -227,11 +227,7 @@ func (s *simulation) syncNodes() error {
 	s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesReady, up, "ready", "")
 	row := s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, down, "not ready any more", "")
 	row.Reason, row.Faults = v1alpha1.NodesNotReady, s.outages(down)
-	again := ""
-	if lost > 0 {
-		again = fmt.Sprintf("; %s pending again", spelling.Count(lost, "pod"))
-	}
-	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", again)
+	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", lostPods(lost))
 	row.Reason, row.Pods, row.Faults = v1alpha1.NodesGone, lost, s.outages(gone)
 	return nil
 }
@@ -239,6 +235,13 @@ func (s *simulation) syncNodes() error {
 // outages returns the faults that affect nodes of these groups now.
 func (s *simulation) outages(nodes tally) []int {
 	return s.faults.outages(s.elapsed(), slices.Sorted(maps.Keys(nodes))...)
+}
+
+func lostPods(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s pending again", spelling.Count(n, "pod"))
 }
 
 // dropNodes removes nodes that the cloud no longer has. Their pods become pending again; it returns
