@@ -109,7 +109,7 @@ func TestModesOnTightFleets(t *testing.T) {
 		if missed := misses[mode]; uint64(len(missed)) > *tightWorlds/missesOneOf[mode] {
 			t.Errorf("%s: on %d of %d fleets: %q", mode, len(missed), *tightWorlds, missed)
 		}
-		t.Logf("%s: on %d of %d fleets", mode, len(misses[mode]), *tightWorlds)
+		t.Logf("%s: on %d of %d fleets; in sum %+v, %d runs of Cluster Autoscaler alone %+v", mode, len(misses[mode]), *tightWorlds, sums[mode], stockRuns, sums[simulate.Stock])
 		notMore := func(what string, got, stock int64) {
 			if stock /= stockRuns; got > stock+stock/20 {
 				t.Errorf("%s: %d %s, with Cluster Autoscaler alone %d", mode, got, what, stock)
