@@ -259,7 +259,7 @@ func TestWhatTheCloudMakesAnewIsNotOverdue(t *testing.T) {
 // as Cluster Autoscaler asks for it, or within a minute where that does not know of the failure.
 func TestAMemberThatNoneCanReplaceIsTriedAgain(t *testing.T) {
 	for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters} {
-		t.Run(string(mode), func(t *testing.T) {
+		t.Run(mode, func(t *testing.T) {
 			for seed := range uint64(5) { // which pods take the room that a has left is random
 				s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0), StockOuts: []v1alpha1.StockOut{{
 					Groups: []string{"b"}, FaultWindow: during(0, 21*time.Minute), Mode: mode,

@@ -42,7 +42,7 @@ func (c *shifting) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, e
 	return out, err
 }
 
-func (c *shifting) check(method string, id string) error {
+func (c *shifting) check(method, id string) error {
 	if c.broken != nil && c.broken(method, id) {
 		return fmt.Errorf("%s of %s: %w", method, id, cloudprovider.ErrUnavailable)
 	}
@@ -150,7 +150,7 @@ func TestOneGroupDoesNotAnswer(t *testing.T) {
 					if moment == "later" || method == fake.MethodTemplate {
 						t.Errorf("b is gone: %+v", groups)
 					}
-				} else if method != fake.MethodTemplate && !strings.Contains(groups[i].Problem, string(method)) {
+				} else if method != fake.MethodTemplate && !strings.Contains(groups[i].Problem, method) {
 					t.Errorf("problem of b: %q", groups[i].Problem)
 				}
 			})
