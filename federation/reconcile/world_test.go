@@ -52,7 +52,7 @@ var quiet sync.Once
 
 func newFleet(t *testing.T, names ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, host: newServer(), members: map[string]*server{}}
+	f := &fleet{t: t, host: newServer(), members: map[string]*server{}, stop: func() {}}
 	t.Cleanup(f.host.shut)
 	for _, name := range names {
 		f.add(name)
@@ -63,7 +63,10 @@ func newFleet(t *testing.T, names ...string) *fleet {
 // add starts a member and joins it.
 func (f *fleet) add(name string) {
 	m := newServer()
-	f.t.Cleanup(m.shut)
+	f.t.Cleanup(func() {
+		f.stop() // controllers that run connect anew while it shuts down, and their watches would keep it from that
+		m.shut()
+	})
 	m.stored, m.able, m.quota = runPods, 1000, 1000
 	f.members[name] = m
 	f.join(name, m)
