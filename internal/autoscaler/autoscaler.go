@@ -42,6 +42,7 @@ type Autoscaler struct {
 	downNext          time.Time       // when scale-down may decide otherwise
 	requestMode       bool            // whether the next mixed scale-up is for a ProvisioningRequest
 	lastScaleUp       time.Time
+	scaleUpErr        error // of the last loop, unless that ended it
 	lastDownFailure   time.Time
 	scaleDownDisabled bool // for this loop
 }

@@ -51,8 +51,10 @@ func (a *Autoscaler) loop(now time.Time) error {
 	if err != nil {
 		return worldError{err}
 	}
+	a.scaleUpErr = nil
 	if a.shouldScaleUp(pods, readyNodes, now) {
 		scaled, err := a.scaleUpMode(s, pods, now)
+		a.scaleUpErr = err
 		switch {
 		case isWorldError(err):
 			return err

@@ -5,11 +5,11 @@ import (
 )
 
 // Next says when a loop may decide otherwise although nothing has happened in the world and in the
-// cloud: something is on its way, or a wait ends. waits is false if nothing of that kind is ahead.
+// cloud: something is on its way, the last loop failed to scale up, or a wait ends. waits is false if nothing of that kind is ahead.
 func (a *Autoscaler) Next() (at time.Time, waits bool) {
 	now := a.clock.Now()
 	pending := a.world.Pending()
-	if a.underWay() || len(pending) > 0 && a.choices.left(now, a.options.ProvisionTime) {
+	if a.underWay() || len(pending) > 0 && (a.scaleUpErr != nil || a.choices.left(now, a.options.ProvisionTime)) {
 		return now, true
 	}
 	consider := func(t time.Time) {

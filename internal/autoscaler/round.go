@@ -130,9 +130,9 @@ func (r *record) attempt(p planned, grew int, err error) {
 	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Delta: p.size - p.current, To: p.size, Grew: max(0, grew), Err: err})
 }
 
-// end completes the record of an attempt.
+// end completes the record of an attempt. There is nothing to explain if the quotas could not be calculated.
 func (r *record) end(t *attempt) {
-	if !r.on {
+	if !r.on || t.fit.Fit == nil {
 		return
 	}
 	r.decision.Unplaced = max(0, r.decision.Need-r.asked)

@@ -141,3 +141,18 @@ objects:
 		}
 	}
 }
+
+// TestNodesThatCannotBeCountedForQuotas: nothing is ordered until the cloud says which group a node belongs to.
+func TestNodesThatCannotBeCountedForQuotas(t *testing.T) {
+	setup, err := load("x.yaml", []byte(scenario(`options: {coresTotal: "8"}
+machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]
+nodeGroups: [{name: a, zone: z, machine: m, max: 9, size: 1}]
+workloads: [{name: web, replicas: 3, requests: {cpu: 1500m}}]
+faults: {calls: [{methods: [NodeGroupForNode], error: boom, until: 1m}]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := describe(run(t, setup)); !strings.Contains(text, "+1m0s scale-up: a 1→3 (2 nodes for 2 pods)") {
+		t.Error(text)
+	}
+}
