@@ -1,0 +1,249 @@
+package simulate_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+)
+
+var (
+	fleets     = flag.Uint64("fleets", 24, "how many random fleets of each kind are played; one fleet is printed as well")
+	fleetsFrom = flag.Uint64("fleets-from", 0, "the seed of the first random fleet")
+)
+
+// fleetKind is a kind of random fleets.
+type fleetKind struct {
+	name string
+	// draw draws the spec of a scenario in which MODE and SEED stand for what differs between runs.
+	draw func(*rand.Rand) string
+	// alone is how often Cluster Autoscaler alone is played, each time with another seed: what comes out of it is chance. Where
+	// another mode does worse than all of these runs, more are played, most in all.
+	alone, most int
+	// worse says what is worse than in all runs of Cluster Autoscaler alone; it is empty if nothing is. What differs by no more than
+	// the slack, a loop for each member of a set, is not.
+	worse func(got *v1alpha1.ScenarioReportStatus, alone []*v1alpha1.ScenarioReportStatus, slack time.Duration) string
+	modes map[simulate.Mode]fleetLimits
+}
+
+// fleetLimits bound how much worse than Cluster Autoscaler alone a mode is.
+type fleetLimits struct {
+	missesOneOf uint64 // of so many fleets a mode may be worse on one
+	// most is how much of a figure the mode may have in sum, by that of Cluster Autoscaler alone on average. Twice the standard
+	// error is added: in few fleets one of them decides much.
+	most map[string]float64
+}
+
+// fleetKinds are what the modes hold today. A linked build plans for the time when all nodes are there, so it is behind where
+// those of one zone come first and take pods that the others would have kept out. The sidecar sees less, and grants one member
+// after the other.
+var fleetKinds = []fleetKind{
+	{"tight", tightScenario, 5, 100, fewerRun, map[simulate.Mode]fleetLimits{
+		simulate.Linked:  {300, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
+		simulate.Sidecar: {12, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
+	}},
+	{"mixed", mixedScenario, 3, 10, startsLater, map[simulate.Mode]fleetLimits{
+		simulate.Sidecar: {6, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.03, "pendingPodSeconds": 1.02, "nodeHours": 1}},
+	}},
+}
+
+// TestModesOnRandomFleets: on a random fleet a mode is not worse than Cluster Autoscaler alone may be, except on few. In sum over
+// all fleets no mode leaves notably more pods waiting, lets them wait notably longer or needs notably more nodes than Cluster
+// Autoscaler does on average.
+func TestModesOnRandomFleets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays hundreds of runs")
+	}
+	for _, kind := range fleetKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			results := map[simulate.Mode]*fleetResults{}
+			for mode := range kind.modes {
+				results[mode] = &fleetResults{sums: map[string]*fleetSum{}}
+			}
+			for seed := *fleetsFrom; seed < *fleetsFrom+*fleets; seed++ {
+				playFleet(t, &kind, seed, results)
+			}
+			for _, mode := range slices.Sorted(maps.Keys(results)) {
+				results[mode].check(t, mode, kind.modes[mode])
+			}
+		})
+	}
+}
+
+// playFleet plays one fleet in all modes, and with Cluster Autoscaler alone.
+func playFleet(t *testing.T, kind *fleetKind, seed uint64, results map[simulate.Mode]*fleetResults) {
+	t.Helper()
+	spec := scenario(kind.draw(rand.New(rand.NewPCG(seed, 5))))
+	if *fleets == 1 {
+		t.Log(spec)
+	}
+	var slack time.Duration
+	play := func(mode simulate.Mode, seed int) *v1alpha1.ScenarioReport {
+		setup := loadFiles(t, strings.NewReplacer("MODE", string(mode), "SEED", fmt.Sprint(seed)).Replace(spec), nil)
+		slack = 3 * (setup.ScanInterval + time.Second) // no set has more members than there are zones
+		return run(t, setup)
+	}
+	var alone []*v1alpha1.ScenarioReport
+	var statuses []*v1alpha1.ScenarioReportStatus
+	again := func() {
+		alone = append(alone, play(simulate.Stock, len(alone)))
+		statuses = append(statuses, &alone[len(alone)-1].Status)
+	}
+	for range kind.alone {
+		again()
+	}
+	for mode, r := range results {
+		got := play(mode, 0)
+		compared := simulate.Compare(got, alone[0], nil, alone[1:kind.alone]...)
+		miss := kind.worse(&got.Status, statuses, slack)
+		for miss != "" && len(alone) < kind.most {
+			again()
+			miss = kind.worse(&got.Status, statuses, slack)
+		}
+		r.add(seed, miss, compared.Status.Figures)
+	}
+}
+
+// fleetResults are those of a mode on all fleets.
+type fleetResults struct {
+	sums   map[string]*fleetSum // by figure
+	misses int
+	rows   []fleetRow
+}
+
+// fleetSum is a figure of a mode beside that of Cluster Autoscaler alone on average.
+type fleetSum struct{ got, alone, squares float64 }
+
+// fleetRow is one fleet: how many seconds longer pods waited than with Cluster Autoscaler alone on average, and what was worse.
+type fleetRow struct {
+	seed   uint64
+	waited float64
+	miss   string
+}
+
+func (r *fleetResults) add(seed uint64, miss string, figures []v1alpha1.ComparedFigure) {
+	row := fleetRow{seed: seed, miss: miss}
+	for i := range figures {
+		f := &figures[i]
+		got, _ := f.Baseline.Float64()
+		alone, _ := f.Changed.Float64()
+		for _, further := range f.Further {
+			n, _ := further.Float64()
+			alone += n
+		}
+		alone /= float64(1 + len(f.Further))
+		if r.sums[f.Name] == nil {
+			r.sums[f.Name] = &fleetSum{}
+		}
+		sum := r.sums[f.Name]
+		sum.got, sum.alone, sum.squares = sum.got+got, sum.alone+alone, sum.squares+(got-alone)*(got-alone)
+		if f.Name == "pendingPodSeconds" {
+			row.waited = got - alone
+		}
+	}
+	if miss != "" {
+		r.misses++
+	}
+	r.rows = append(r.rows, row)
+}
+
+// check prints the sums and the worst fleets, and holds them against the limits.
+func (r *fleetResults) check(t *testing.T, mode simulate.Mode, limits fleetLimits) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: worse on %d of %d fleets", mode, r.misses, len(r.rows))
+	for _, figure := range slices.Sorted(maps.Keys(limits.most)) {
+		sum := r.sums[figure]
+		most := limits.most[figure]*sum.alone + 2*math.Sqrt(sum.squares)
+		fmt.Fprintf(&b, "; %s %.1f, alone %.1f (%.4f)", figure, sum.got, sum.alone, sum.got/sum.alone)
+		if sum.got > most {
+			t.Errorf("%s: %s is %.1f, want at most %.1f; with Cluster Autoscaler alone it is %.1f", mode, figure, sum.got, most, sum.alone)
+		}
+	}
+	slices.SortStableFunc(r.rows, func(a, b fleetRow) int { return cmp.Compare(b.waited, a.waited) })
+	for _, row := range r.rows[:min(20, len(r.rows))] {
+		fmt.Fprintf(&b, "\nseed %d: pods wait %+.0f s: %s", row.seed, row.waited, cmp.Or(row.miss, "as alone with some seeds"))
+	}
+	t.Log(b.String())
+	if uint64(r.misses) > uint64(len(r.rows))/limits.missesOneOf {
+		t.Errorf("%s: worse on %d of %d fleets, want at most one of %d", mode, r.misses, len(r.rows), limits.missesOneOf)
+	}
+}
+
+// startsLater says which pods of a workload that arrived together ran later than in all runs of Cluster Autoscaler alone, or which
+// ProvisioningRequest got room later. One of these pods is as good as another: the first to run is compared with the first.
+func startsLater(got *v1alpha1.ScenarioReportStatus, alone []*v1alpha1.ScenarioReportStatus, slack time.Duration) string {
+	latest := map[string][]time.Duration{}
+	for _, s := range alone {
+		for pods, at := range firstRuns(s, false) {
+			for i, known := range latest[pods] {
+				if i < len(at) {
+					latest[pods][i] = max(known, at[i])
+				}
+			}
+			if len(at) > len(latest[pods]) {
+				latest[pods] = append(latest[pods], at[len(latest[pods]):]...)
+			}
+		}
+	}
+	worst, text := slack, ""
+	runs := firstRuns(got, true)
+	for _, pods := range slices.Sorted(maps.Keys(runs)) {
+		for i, at := range runs[pods][:min(len(runs[pods]), len(latest[pods]))] {
+			if late := at - latest[pods][i]; late > worst {
+				worst, text = late, fmt.Sprintf("%d of %d %s got room after %s, alone after %s at the latest", i+1, len(runs[pods]), pods, at, latest[pods][i])
+			}
+		}
+	}
+	return text
+}
+
+// firstRuns are when pods first ran, in order, by workload and arrival. Those that never did come last, with the time until which
+// they waited if atLeast is true.
+func firstRuns(s *v1alpha1.ScenarioReportStatus, atLeast bool) map[string][]time.Duration {
+	first, never := map[string][]time.Duration{}, map[string][]time.Duration{}
+	add := func(name string, at, until time.Duration) {
+		switch {
+		case at >= 0:
+			first[name] = append(first[name], at)
+		case atLeast:
+			never[name] = append(never[name], until)
+		default:
+			never[name] = append(never[name], math.MaxInt64)
+		}
+	}
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		at, until := time.Duration(-1), s.End.Duration
+		if pod.Left != nil {
+			until = pod.Left.Duration
+		}
+		if len(pod.Runs) > 0 {
+			at = pod.Runs[0].From.Duration
+		}
+		add(fmt.Sprintf("%s of +%s", pod.Workload, pod.Arrived.Duration), at, until)
+	}
+	for i := range s.Timeline {
+		if row := &s.Timeline[i]; row.Reason == v1alpha1.PodsProvisioned {
+			add(row.Text, row.At.Duration, 0)
+		}
+	}
+	for name, at := range first {
+		slices.Sort(at)
+		first[name] = at
+	}
+	for name, until := range never {
+		slices.Sort(until)
+		first[name] = append(first[name], until...)
+	}
+	return first
+}
