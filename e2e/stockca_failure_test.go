@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -32,6 +33,8 @@ const patience = 3 * time.Minute
 type comparison struct {
 	trial
 	waves []wave
+	// acts are played in place of them, and return how long what they wait for took.
+	acts func(ctx context.Context, t *testing.T, w *world) []time.Duration
 	// check looks at what the sidecar has made of it; nil if the sizes are a matter of luck.
 	check func(ctx context.Context, t *testing.T, w *world)
 }
@@ -78,15 +81,21 @@ func (c *comparison) neverLater(t *testing.T) {
 	}
 	got, than := <-with, <-alone
 	t.Logf("| %s | %s | %s | %s |", c.name, c.boot, than, got)
+	c.notLater(t, got, than)
+	if n := got.ordered["m-b"]; c.check == nil && n > than.ordered["m-b"] {
+		t.Errorf("%d nodes were ordered in the zone that fails, without the sidecar %d", n, than.ordered["m-b"])
+	}
+}
+
+// notLater fails the test if what was waited for took longer with the sidecar than without.
+func (c *comparison) notLater(t *testing.T, got, than *ending) {
+	t.Helper()
 	// One loop per member, of a second and as long again on a busy machine.
 	grace := 5*time.Second + time.Duration(len(c.groups))*2*time.Second
 	for i := range got.took {
 		if got.took[i] == never || got.took[i] > than.took[i]+grace {
 			t.Errorf("wave %d runs after %s, without the sidecar after %s", i+1, got.took[i], than.took[i])
 		}
-	}
-	if n := got.ordered["m-b"]; c.check == nil && n > than.ordered["m-b"] {
-		t.Errorf("%d nodes were ordered in the zone that fails, without the sidecar %d", n, than.ordered["m-b"])
 	}
 }
 
@@ -128,6 +137,9 @@ func (c *comparison) play(t *testing.T, balanced bool) *ending {
 	}
 	out := &ending{}
 	switch {
+	case c.acts != nil:
+		w.began = time.Now()
+		out.took = c.acts(ctx, t, w)
 	case len(c.waves) > 0:
 		out.took = w.playWaves(ctx, t, c.waves)
 	case balanced:
@@ -159,7 +171,7 @@ func (w *world) playWaves(ctx context.Context, t *testing.T, waves []wave) []tim
 			t.Fatal(err)
 		}
 		began := time.Now()
-		waiting = append(waiting, w.more(ctx, t, fmt.Sprint("wave-", i), wave.pods))
+		waiting = append(waiting, w.more(ctx, t, fmt.Sprint("wave-", i), wave.pods, nil))
 		if i+1 < len(waves) && waves[i+1].after > 0 && !waves[i+1].settled {
 			continue
 		}
@@ -191,8 +203,8 @@ func (w *world) within(ctx context.Context, t *testing.T, began time.Time, run f
 	return never
 }
 
-// more adds pods that are like those of the first demand.
-func (w *world) more(ctx context.Context, t *testing.T, name string, pods int32) *appsv1.Deployment {
+// more adds pods that are like those of the first demand, but for a change; nil for none.
+func (w *world) more(ctx context.Context, t *testing.T, name string, pods int32, change func(*v1.PodTemplateSpec)) *appsv1.Deployment {
 	t.Helper()
 	d := w.workloads[w.demands[0].machine].DeepCopy()
 	d.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: d.Namespace}
@@ -200,6 +212,9 @@ func (w *world) more(ctx context.Context, t *testing.T, name string, pods int32)
 	d.Spec.Replicas = &pods
 	d.Spec.Selector.MatchLabels = map[string]string{"app": name}
 	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+	if change != nil {
+		change(&d.Spec.Template)
+	}
 	if err := w.plane.Client.Create(ctx, d); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func over(key string, skew int32) v1.TopologySpreadConstraint {
 func sets(names string, pods int) (groups []group, demands []demand) {
 	for _, name := range names {
 		groups = append(groups, zones(string(name), 20, 0, 0, 0)...)
-		demands = append(demands, demand{string(name), pods, 2, []v1.TopologySpreadConstraint{over(v1.LabelTopologyZone, 1)}})
+		demands = append(demands, demand{machine: string(name), pods: pods, perNode: 2, spread: []v1.TopologySpreadConstraint{over(v1.LabelTopologyZone, 1)}})
 	}
 	return groups, demands
 }
@@ -35,7 +35,9 @@ type spreadTrial struct {
 func spreadTrials() []spreadTrial {
 	minimum := over(v1.LabelTopologyZone, 1)
 	minimum.MinDomains = ptr.To[int32](3)
-	spread := func(pods int, c ...v1.TopologySpreadConstraint) []demand { return []demand{{"m", pods, 2, c}} }
+	spread := func(pods int, c ...v1.TopologySpreadConstraint) []demand {
+		return []demand{{machine: "m", pods: pods, perNode: 2, spread: c}}
+	}
 	one, two := over(v1.LabelTopologyZone, 1), over(v1.LabelTopologyZone, 2)
 	many, demands := sets("cdefghijklmn", 25)
 	limited := zones("m", 20, 1, 1, 1)
@@ -45,9 +47,9 @@ func spreadTrials() []spreadTrial {
 		{trial{name: "from empty zones", groups: zones("m", 20, 0, 0, 0), demands: spread(30, one)}, []int64{5, 5, 5}},
 		{trial{name: "maxSkew 2", groups: zones("m", 20, 1, 1, 1), demands: spread(30, two)}, []int64{6, 6, 6}},
 		{trial{name: "minDomains 3", groups: zones("m", 20, 0, 0, 0), demands: spread(30, minimum)}, []int64{5, 5, 5}},
-		{trial{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{"m", 12, 1, []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}}, []int64{5, 5, 5}},
+		{trial{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{machine: "m", pods: 12, perNode: 1, spread: []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}}, []int64{5, 5, 5}},
 		{trial{name: "two workloads", groups: slices.Concat(zones("m", 20, 1, 1, 1), zones("r", 20, 1, 1, 1)), demands: []demand{
-			{"m", 18, 2, []v1.TopologySpreadConstraint{one}}, {"r", 12, 2, []v1.TopologySpreadConstraint{two}},
+			{machine: "m", pods: 18, perNode: 2, spread: []v1.TopologySpreadConstraint{one}}, {machine: "r", pods: 12, perNode: 2, spread: []v1.TopologySpreadConstraint{two}},
 		}}, nil},
 		{trial{name: "a zone at its maximum", groups: limited, demands: spread(14, one)}, []int64{3, 4, 4}},
 		{trial{name: "a zone that is too small", groups: limited, demands: spread(30, one), stuck: 16}, []int64{3, 4, 4}},

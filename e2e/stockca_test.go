@@ -29,6 +29,10 @@ type trial struct {
 	// demands are one for each machine type.
 	demands []demand
 	boot    time.Duration
+	// boots are those of machines that do not take boot.
+	boots map[string]time.Duration
+	// ready is how long nodes of machines are there before they are ready.
+	ready map[string]time.Duration
 	// late is how much later than its order the cloud lists a machine.
 	late time.Duration
 	// pinned are more pods of the first demand, for zone-b alone.
@@ -55,6 +59,8 @@ type trial struct {
 	faults v1alpha1.ScenarioFaults
 	// sidecarFlags are further ones of the sidecar.
 	sidecarFlags []string
+	// prepare is called before the autoscaler starts.
+	prepare func(ctx context.Context, t *testing.T, w *world)
 	// question is called before the sidecar, as expander, gets its first question.
 	question func(w *world)
 	// mishap strikes when the demand has been made, or waits for something first.
@@ -74,6 +80,8 @@ type demand struct {
 	perNode int
 	// spread has the pods spread over domains.
 	spread []v1.TopologySpreadConstraint
+	// pod changes the pods further; nil does not.
+	pod func(*v1.PodTemplateSpec)
 }
 
 func (d demand) nodes() int64 { return int64((d.pods + d.perNode - 1) / d.perNode) }

@@ -45,6 +45,9 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 	w.cloud = time.Now()
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.fill(ctx, t)
+	if c.prepare != nil {
+		c.prepare(ctx, t, w)
+	}
 	stock := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
 	w.asked = w.ordered
 	if balanced {
@@ -130,7 +133,10 @@ func (c trial) write(t *testing.T) string {
 		}})
 	}
 	for _, g := range c.groups {
-		registration := time.Duration(0)
+		registration, boot := time.Duration(0), c.boot
+		if other, ok := c.boots[g.machine]; ok {
+			boot = other
+		}
 		if slices.Contains(c.dead, g.name) {
 			registration = never
 		}
@@ -138,7 +144,7 @@ func (c trial) write(t *testing.T) string {
 			Name: g.name, Machine: g.machine, Zone: "zone-" + g.name[len(g.name)-1:],
 			Size: int32(g.size), Min: int32(c.mins[g.name]), Max: ptr.To(int32(g.max)),
 			NodeTimes: v1alpha1.NodeTimes{
-				BootTime: &metav1.Duration{Duration: c.boot}, RegistrationDelay: &metav1.Duration{Duration: registration}, ReadyDelay: &metav1.Duration{},
+				BootTime: &metav1.Duration{Duration: boot}, RegistrationDelay: &metav1.Duration{Duration: registration}, ReadyDelay: &metav1.Duration{Duration: c.ready[g.machine]},
 				ListDelay: &metav1.Duration{Duration: c.late},
 			},
 		})
@@ -177,6 +183,9 @@ func (w *world) fill(ctx context.Context, t *testing.T) {
 			c.LabelSelector = workload.Spec.Selector
 			workload.Spec.Template.Spec.TopologySpreadConstraints = append(workload.Spec.Template.Spec.TopologySpreadConstraints, c)
 		}
+		if d.pod != nil {
+			d.pod(&workload.Spec.Template)
+		}
 		if err := w.plane.Client.Create(ctx, workload); err != nil {
 			t.Fatal(err)
 		}
@@ -190,17 +199,18 @@ func (w *world) fill(ctx context.Context, t *testing.T) {
 // pin adds pods, one on a node, that run in one zone alone.
 func (w *world) pin(ctx context.Context, t *testing.T, pods int32, zone string) {
 	t.Helper()
-	d := w.workloads[w.demands[0].machine].DeepCopy()
-	d.ObjectMeta = metav1.ObjectMeta{Name: d.Name + "-" + zone, Namespace: d.Namespace}
-	d.Status = appsv1.DeploymentStatus{}
-	d.Spec.Replicas = &pods
-	labels := map[string]string{"app": d.Name}
-	d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
-	d.Spec.Template.Spec.NodeSelector[v1.LabelTopologyZone] = zone
-	if err := w.plane.Client.Create(ctx, d); err != nil {
-		t.Fatal(err)
-	}
-	w.workloads[d.Name] = d
+	w.add(ctx, t, w.demands[0].machine+"-"+zone, pods, inZone(zone))
+}
+
+// add is more, and run waits for these pods, too.
+func (w *world) add(ctx context.Context, t *testing.T, name string, pods int32, change func(*v1.PodTemplateSpec)) {
+	t.Helper()
+	w.workloads[name] = w.more(ctx, t, name, pods, change)
+}
+
+// inZone pins pods to a zone.
+func inZone(zone string) func(*v1.PodTemplateSpec) {
+	return func(pod *v1.PodTemplateSpec) { pod.Spec.NodeSelector[v1.LabelTopologyZone] = zone }
 }
 
 func deployment(machine string, replicas int32, cpu resource.Quantity) *appsv1.Deployment {
@@ -231,7 +241,7 @@ func (w *world) run(ctx context.Context) error {
 			if !w.began.IsZero() && d.Name == w.demands[0].machine {
 				stuck = w.stuck
 			}
-			return d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == *d.Spec.Replicas-stuck
+			return d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas >= *d.Spec.Replicas-stuck
 		}); err != nil {
 			return err
 		}

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/autoscaler"
+)
+
+// Fleets as they are: pods of several kinds, sets and troubles at a time. Pods run as soon as with the
+// autoscaler alone, whether the autoscaler beside the sidecar balances by itself or not.
+func TestStockAutoscalerIsNotFasterAloneOnMixedFleets(t *testing.T) {
+	autoscaler.Binary(t)
+	for _, c := range slices.Concat(whileOthersBoot(), kindsTogether(), boundsAndFailures()) {
+		t.Run(c.name, func(t *testing.T) { t.Parallel(); c.neverLaterBalanced(t) })
+	}
+}
+
+// balancing is the autoscaler's flag.
+const balancing = "--balance-similar-node-groups=true"
+
+// neverLaterBalanced is neverLater, with the sidecar beside an autoscaler that balances by itself as well.
+func (c *comparison) neverLaterBalanced(t *testing.T) {
+	both := *c
+	both.flags = append(slices.Clone(c.flags), balancing)
+	sides := map[string]func(*testing.T) *ending{
+		"alone":            func(t *testing.T) *ending { t.Helper(); return c.play(t, false) },
+		"with the sidecar": func(t *testing.T) *ending { t.Helper(); return c.play(t, true) },
+		"both":             func(t *testing.T) *ending { t.Helper(); return both.play(t, true) },
+	}
+	endings := map[string]chan *ending{}
+	t.Run("all", func(t *testing.T) {
+		for name, play := range sides {
+			end := make(chan *ending, 1)
+			endings[name] = end
+			t.Run(name, func(t *testing.T) { t.Parallel(); end <- play(t) })
+		}
+	})
+	result := map[string]*ending{}
+	for name, end := range endings {
+		select {
+		case result[name] = <-end:
+		default: // it has failed
+		}
+	}
+	alone := result["alone"]
+	for _, name := range slices.Sorted(maps.Keys(result)) {
+		if result[name] == nil || alone == nil {
+			continue
+		}
+		t.Logf("| %s | %s | %s |", c.name, name, result[name])
+		if name != "alone" {
+			c.notLater(t, result[name], alone)
+		}
+	}
+}
+
+// onePerNode is an anti-affinity that lets no two of the pods share a node.
+func onePerNode(pod *v1.PodTemplateSpec) {
+	pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+		TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: maps.Clone(pod.Labels)},
+	}}}}
+}
+
+// whileOthersBoot are pods that lose three of their nodes before they run there, while those of another set are on
+// their way.
+func whileOthersBoot() []comparison {
+	fleet := func(name string) comparison {
+		return comparison{
+			trial: trial{
+				name: name, boot: 20 * time.Second, groups: slices.Concat(zones("l", 20, 0, 0, 0), zones("x", 20, 0, 0, 0)),
+				demands: []demand{{machine: "l", pods: 6, perNode: 1, pod: onePerNode}, {machine: "x", pods: 6, perNode: 1}},
+				// Time to take nodes away that are not ready yet.
+				ready: map[string]time.Duration{"l": 5 * time.Second},
+			},
+			acts: func(ctx context.Context, t *testing.T, w *world) []time.Duration {
+				t.Helper()
+				w.demand(ctx, t)
+				w.lose(ctx, t, "l", 3)
+				d := w.workloads["l"]
+				return []time.Duration{w.within(ctx, t, w.began, func(ctx context.Context) error {
+					return w.plane.Until(ctx, d, func() bool { return d.Status.ReadyReplicas == *d.Spec.Replicas })
+				})}
+			},
+		}
+	}
+	dead, slow := fleet("nodes are lost while others never come"), fleet("nodes are lost while others take 2 min")
+	dead.dead = []string{"x-a", "x-b", "x-c"}
+	slow.boots = map[string]time.Duration{"x": 2 * time.Minute}
+	return []comparison{dead, slow}
+}
+
+// lose makes the first nodes of a machine unschedulable before they are ready.
+func (w *world) lose(ctx context.Context, t *testing.T, machine string, nodes int) {
+	t.Helper()
+	lost := map[string]bool{}
+	waitForNodes(ctx, t, w.plane, func(all nodeSet) bool {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			n := all[name]
+			if n.Labels[v1.LabelInstanceTypeStable] != machine || lost[name] || len(lost) == nodes {
+				continue
+			}
+			if err := w.plane.Client.Patch(ctx, n.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+				t.Fatal(err)
+			}
+			lost[name] = true
+		}
+		return len(lost) == nodes
+	})
+}
+
+// kindsTogether are pods of any zone, of one, and spread over all, that come at once.
+func kindsTogether() []comparison {
+	fleet := func(name string, boot time.Duration, free, pinned, spread int32) comparison {
+		return comparison{
+			trial: trial{name: name, boot: boot, groups: zones("m", 40, 1, 1, 1), demands: []demand{{machine: "m", pods: int(free), perNode: 1}}},
+			acts: func(ctx context.Context, t *testing.T, w *world) []time.Duration {
+				t.Helper()
+				w.pin(ctx, t, pinned, "zone-b")
+				w.add(ctx, t, "spread", spread, func(pod *v1.PodTemplateSpec) { spreadOverZones(pod, v1.DoNotSchedule) })
+				w.demand(ctx, t)
+				return []time.Duration{w.within(ctx, t, w.began, w.run)}
+			},
+		}
+	}
+	return []comparison{
+		fleet("12 free 6 pinned 18 spread with boots of 20 s", 20*time.Second, 12, 6, 18),
+		fleet("12 free 6 pinned 18 spread with boots of 60 s", time.Minute, 12, 6, 18),
+		fleet("8 pinned 18 spread with boots of 20 s", 20*time.Second, 0, 8, 18),
+		fleet("8 pinned 18 spread with boots of 60 s", time.Minute, 0, 8, 18),
+	}
+}
+
+// boundsAndFailures are all zones that turn unready for a while, long after their nodes have joined, a daemon set
+// of one zone, and a bound that the autoscaler alone knows.
+func boundsAndFailures() []comparison {
+	fleet := func(name string, pods int) trial {
+		return trial{name: name, boot: 20 * time.Second, groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}}
+	}
+	unready := fleet("all zones turn unready for 50 s", 0)
+	unready.provision = 90 * time.Second
+	unready.outages = []v1alpha1.Outage{{Zones: []string{"zone-a", "zone-b", "zone-c"}, FaultWindow: v1alpha1.FaultWindow{
+		From: metav1.Duration{Duration: 150 * time.Second}, Until: &metav1.Duration{Duration: 200 * time.Second},
+	}}}
+	heavy := fleet("18 pods and a daemon set of zone b", 18)
+	heavy.demands[0].perNode = 2
+	heavy.prepare = func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
+		if err := w.plane.Client.Create(ctx, daemonSet("agent", resource.MustParse("1"), map[string]string{v1.LabelTopologyZone: "zone-b"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bounded := fleet("12 spread pods and at most 10 more nodes", 12)
+	bounded.groups, bounded.demands[0].spread = zones("m", 20, 1, 1, 1), []v1.TopologySpreadConstraint{over(v1.LabelTopologyZone, 1)}
+	bounded.stuck, bounded.flags = 2, []string{"--max-nodes-total=13"}
+	return []comparison{
+		{trial: unready, waves: []wave{{pods: 9}, {pods: 15, after: 205 * time.Second, settled: true}, {pods: 6}}},
+		{trial: heavy, check: atMost(9)},
+		{trial: bounded, check: atMost(10)},
+	}
+}
+
+// atMost bounds what is ordered in all.
+func atMost(nodes int64) func(context.Context, *testing.T, *world) {
+	return func(_ context.Context, t *testing.T, w *world) {
+		t.Helper()
+		ordered := int64(0)
+		for _, n := range w.ordered64() {
+			ordered += n
+		}
+		if ordered > nodes {
+			t.Errorf("%d nodes were ordered, want at most %d", ordered, nodes)
+		}
+	}
+}
+
+// daemonSet has a pod on each node with these labels.
+func daemonSet(name string, cpu resource.Quantity, nodes map[string]string) *appsv1.DaemonSet {
+	pods := deployment(name, 0, cpu).Spec
+	pods.Template.Spec.NodeSelector = nodes
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
+		Spec:       appsv1.DaemonSetSpec{Selector: pods.Selector, Template: pods.Template},
+	}
+}
