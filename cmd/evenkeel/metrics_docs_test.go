@@ -152,23 +152,3 @@ func parseDesc(desc *prometheus.Desc) (metricDesc, error) {
 	}
 	return metricDesc{name: found[1], help: strings.ReplaceAll(found[2], `\"`, `"`), labels: strings.Join(labels, ", ")}, nil
 }
-
-// The alerts that are shipped ask for metrics that there are.
-func TestAlertsUseKnownMetrics(t *testing.T) {
-	inRoot(t)
-	known := strings.Join(readPage(t, "docs/metrics.md").lines, "\n")
-	for _, name := range []string{"configs/controller/monitoring/rules.yaml", "configs/sidecar/monitoring/rules.yaml"} {
-		used := regexp.MustCompile(`\bevenkeel_[a-z_]+`).FindAllString(strings.Join(readPage(t, name).lines, "\n"), -1)
-		if len(used) == 0 {
-			t.Errorf("%s uses no metrics", name)
-		}
-		for _, metric := range used {
-			for _, suffix := range []string{"_bucket", "_count", "_sum"} { // of a histogram
-				metric = strings.TrimSuffix(metric, suffix)
-			}
-			if !strings.Contains(known, "| `"+metric+"` |") {
-				t.Errorf("%s asks for %s, which docs/metrics.md does not have", name, metric)
-			}
-		}
-	}
-}
