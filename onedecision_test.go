@@ -16,7 +16,7 @@ import (
 // such a function in its one place changes everything that is named here, and nothing else decides.
 var oneDecision = map[string][]string{
 	"nodegroupset.Split":        {"internal/linked", "internal/plan", "spreadplan", "steering"},
-	"spreadplan.New":            {"internal/linked", "steering"},
+	"spreadplan.New":            {"internal/linked"},
 	"topologyspread.Split":      {"internal/pending", "internal/plan", "spreadplan"},
 	"steering.New":              {"sidecar"},
 	"steering.Machine.Increase": {"sidecar"},

@@ -56,6 +56,14 @@ func (b *Backoff) Failed(group, reason string, now time.Time) {
 	b.groups[group] = f
 }
 
+// Ended ends the backoff of a group at now, since it has delivered after all. The failure is remembered.
+func (b *Backoff) Ended(group string, now time.Time) {
+	if f, known := b.groups[group]; known && now.Before(f.Until) {
+		f.Until = now
+		b.groups[group] = f
+	}
+}
+
 // Forget drops the groups that have not failed again for longer than Options.Reset, also those that are
 // still left alone.
 func (b *Backoff) Forget(now time.Time) {

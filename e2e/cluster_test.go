@@ -42,7 +42,7 @@ func TestSidecarInTheCluster(t *testing.T) {
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else changes nodes or leases
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 43, "rbac", "deploy", "demo", "monitoring", "scheduler-config", "pod-conditions")
+		dryRun(ctx, t, plane, 41, "rbac", "deploy", "demo", "monitoring", "pod-conditions")
 	})
 	t.Run("no rights", func(t *testing.T) { withoutRights(ctx, t, plane) })
 	apply(ctx, t, plane, "rbac")

@@ -311,13 +311,12 @@ func (l *realRun) start(t *testing.T, mode simulate.Mode, binary string) {
 func (l *realRun) flags(t *testing.T, mode simulate.Mode) []string {
 	t.Helper()
 	o := &l.scenario.Spec.Options
-	splits := mode != simulate.Sidecar && balanced(o) // beside the sidecar, the sidecar alone does
 	scan := simulate.DefaultScanInterval
 	if o.ScanInterval != nil {
 		scan = o.ScanInterval.Duration
 	}
 	out := []string{
-		fmt.Sprint("--scan-interval=", scan), fmt.Sprint("--balance-similar-node-groups=", splits),
+		fmt.Sprint("--scan-interval=", scan), fmt.Sprint("--balance-similar-node-groups=", balanced(o)),
 		fmt.Sprint("--salvo-scale-up=", o.SalvoScaleUp),
 		fmt.Sprint("--scale-down-enabled=", o.ScaleDownEnabled), "--v=2",
 	}

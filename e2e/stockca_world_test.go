@@ -35,7 +35,6 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		profile := c.profile(t)
 		options.Args = map[controlplane.Program][]string{controlplane.Scheduler: {"--config=" + profile}}
 		c.flags = append(slices.Clone(c.flags), "--scheduler-config-file="+profile)
-		c.sidecarFlags = append(slices.Clone(c.sidecarFlags), "--scheduler-config-file="+profile)
 	}
 	w := &world{trial: c, plane: controlplane.Start(t, options), workloads: map[string]*appsv1.Deployment{}}
 	if c.provision > 0 {

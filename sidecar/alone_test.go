@@ -183,6 +183,24 @@ func TestMorePodsComeWhileAZoneIsUnready(t *testing.T) {
 	}
 }
 
+// All zones turn unready for less than a minute, longer after the last order than nodes may take to come,
+// and more pods come: nodes that were ready once are no undelivered ones, and no member is left alone.
+func TestNodesThatWereReadyAreNoUndeliveredOnes(t *testing.T) {
+	events := told{}
+	s := setup{sidecar: sidecar.Options{Recorder: events}, cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []v1alpha1.Outage{{
+		Zones: []string{"a", "b", "c"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(5*time.Minute, 5*time.Minute+50*time.Second),
+	}}}, batches: []batch{
+		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 6*time.Minute + 30*time.Second, Pods: podsOf("q", 15, 1)},
+	}}.provisioned(90 * time.Second)
+	w := newWorld(t, s)
+	if o, alone := w.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop || !slices.Equal(o.sizes, []int{8, 8, 8}) {
+		t.Errorf("with the sidecar %s\nCluster Autoscaler alone: %s\n%s", o, alone, w.log())
+	}
+	if events["MemberBackedOff"] > 0 {
+		t.Errorf("events %v\n%s", events, w.log())
+	}
+}
+
 // After its backoff a member gets one node first, whatever its share; when that is ready it takes
 // part again.
 func TestAMemberIsTriedWithOneNode(t *testing.T) {

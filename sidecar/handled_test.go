@@ -77,7 +77,7 @@ func TestHandled(t *testing.T) {
 		plans   int // 0 for any
 		check   func(*testing.T, *world)
 	}{
-		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*world).restartSidecar) }, want: []int{10, 10, 10}, plans: 4},
+		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*world).restartSidecar) }, want: []int{10, 10, 10}, plans: 5},
 		"the sidecar restarts before the second increase": {
 			change: func(s *setup) { s.fault = atIncrease(2, (*world).restartSidecar) }, want: []int{10, 10, 10},
 		},
@@ -148,12 +148,7 @@ func TestHandled(t *testing.T) {
 			change: func(s *setup) { s.sidecar.NotBalanced = true }, want: []int{30, 0, 0}, plans: 1, check: mode("PassThrough", "--balance-similar-node-groups=false"),
 		},
 		"Cluster Autoscaler balances by itself": {
-			change: func(s *setup) { s.ca.Balance = true; s.sidecar.Recorder = told{} }, want: []int{10, 10, 10}, check: func(t *testing.T, w *world) {
-				mode("PassThrough", "Cluster Autoscaler balances by itself")(t, w)
-				if n := w.options.Recorder.(told)["BalancedTwice"]; n != 1 || len(w.front.Status().Warnings) != 1 {
-					t.Errorf("%d events, warnings %q", n, w.front.Status().Warnings)
-				}
-			},
+			change: func(s *setup) { s.ca.Balance = true }, want: []int{10, 10, 10}, plans: 1, check: mode("Steering", ""),
 		},
 		"a group above its maximum": {
 			change: func(s *setup) { s.cloud.Groups = slow(zones(12, 0, 0)); s.cloud.Groups[0].MaxSize = 10 }, want: []int{12, 15, 15},
@@ -251,15 +246,33 @@ func TestZeroOrMax(t *testing.T) {
 	}
 }
 
-// Room for a ProvisioningRequest is reported as soon as an increase has succeeded, so that is not
-// split.
-func TestProvisioningRequestsAreNotSplit(t *testing.T) {
-	s := ten()
-	s.batches = []batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
-	w := newWorld(t, s)
-	state := w.settle(time.Hour)
-	if got := state.Sizes(); !slices.Equal(sorted(got), []int{0, 0, 30}) || state.Pending > 0 || state.Increases != 1 {
-		t.Errorf("sizes %v\n%s", got, w.log())
+// Room for a ProvisioningRequest is reported as soon as an increase has succeeded, so it is Cluster Autoscaler that
+// splits it, where it balances by itself.
+func TestProvisioningRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		balance bool
+		max     int
+		want    []int
+		pending int
+		warned  int
+	}{
+		"Cluster Autoscaler balances by itself": {balance: true, max: 100, want: []int{10, 10, 10}},
+		"no group has room for all":             {balance: true, max: 12, want: []int{10, 10, 10}},
+		"it does not balance":                   {max: 100, want: []int{0, 0, 30}, warned: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, events := ten(), told{}
+			s.ca.Balance, s.sidecar.Recorder = test.balance, events
+			for i := range s.cloud.Groups {
+				s.cloud.Groups[i].MaxSize = test.max
+			}
+			s.batches = []batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
+			w := newWorld(t, s)
+			state := w.settle(time.Hour)
+			if got := state.Sizes(); !slices.Equal(sorted(got), test.want) || state.Pending != test.pending || state.Increases != 1 || events["ProvisioningRequestNotBalanced"] != test.warned {
+				t.Errorf("sizes %v, %d pods pending in %d loops, events %v; want %v\n%s", got, state.Pending, state.Increases, events, test.want, w.log())
+			}
+		})
 	}
 }
 

@@ -35,9 +35,6 @@ type Options struct {
 	// Nodes reports which nodes are ready; nil means that it is inferred from the calls of Cluster
 	// Autoscaler.
 	Nodes Nodes
-	// Workload reports the pods, for plans that cover all of them; nil means that pods with a
-	// topology spread get nodes bit by bit, as Cluster Autoscaler asks for them.
-	Workload Workload
 	// Policies replace those of Similarity when they change; they are looked at once per loop. nil
 	// means that they do not change.
 	Policies Followed[[]nodegroupset.SetPolicy]

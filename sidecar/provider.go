@@ -53,7 +53,7 @@ func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, er
 	groups := slices.Clone(v.groups)
 	s.step(func(m *steering.Machine) {
 		for i := range groups {
-			groups[i].MinSize = m.Minimum(v.Groups[groups[i].ID])
+			groups[i].MinSize, groups[i].MaxSize = m.Bounds(v.Groups[groups[i].ID])
 		}
 	})
 	return groups, nil

@@ -34,7 +34,10 @@ type randomCase struct {
 	// as well.
 	vanishes bool
 	moved    int // nodes for pods that ran there
-	about    string
+	// disturbed is that a group may have lacked an option, or that the sidecar was started anew in the middle of a
+	// scale-up: shares may have gone to others.
+	disturbed bool
+	about     string
 }
 
 func newRandomCase(seed uint64) *randomCase {
@@ -71,6 +74,10 @@ func newRandomCase(seed uint64) *randomCase {
 	if r := rand.New(rand.NewPCG(seed, 6)); !c.ca.Salvo && r.IntN(4) == 0 {
 		c.ca.Before136, c.ca.Before135 = true, r.IntN(2) == 0
 		c.about += fmt.Sprintf(" before 1.36, before 1.35: %t;", c.ca.Before135)
+	}
+	if r := rand.New(rand.NewPCG(seed, 7)); r.IntN(2) == 0 {
+		c.ca.Balance = true
+		c.about += " --balance-similar-node-groups;"
 	}
 	return c
 }
@@ -144,8 +151,10 @@ func (c *randomCase) disturb(r *rand.Rand) {
 		case crash, crashLate:
 			return callFault{Crash: true}
 		case restart:
+			c.disturbed = c.disturbed || c.ca.Balance
 			w.restartSidecar()
 		case lost:
+			c.disturbed = true
 			if call.Method == fake.MethodIncreaseSize {
 				w.lost[call.Group] = true
 			}
@@ -153,6 +162,7 @@ func (c *randomCase) disturb(r *rand.Rand) {
 		case unsent:
 			// Of these only Cluster Autoscaler knows: it backs the group off, or chooses at random.
 			unknowable := call.Method == fake.MethodIncreaseSize || call.Method == autoscaler.MethodBestOptions
+			c.disturbed = c.disturbed || !unknowable
 			return callFault{Unsent: !unknowable}
 		case kinds:
 		}
@@ -183,7 +193,7 @@ func total(sizes []int) int {
 }
 
 // TestExactInRandomWorlds: in every world the final sizes are those of one exact split, whatever
-// restarts, answers that are lost and members that do not deliver, and no node is ordered twice.
+// restarts and members that do not deliver, and no node is ordered twice unless an answer is lost.
 func TestExactInRandomWorlds(t *testing.T) {
 	if testing.Short() {
 		*worlds = min(*worlds, 50)
@@ -242,7 +252,12 @@ func play(t testing.TB, seed uint64) (extra int, problem string) {
 			grew++
 		}
 	}
-	if got := state.Sizes(); !slices.Equal(sorted(got), sorted(want)) {
+	got := state.Sizes()
+	// What is on its way by an order whose answer was lost Cluster Autoscaler does not count. If it goes on asking, it
+	// gets other nodes.
+	again := (len(w.lost) > 0 || w.rejoin != nil || c.ca.Before136 && c.disturbed) && state.Pending == 0 && total(got) > total(want) && total(got) <= total(want)+c.need
+	others := c.disturbed && state.Pending == 0 && total(got) == total(want)
+	if !again && !others && !slices.Equal(sorted(got), sorted(want)) {
 		problem = fmt.Sprintf("seed %d:%s %d nodes over %v: sizes %v, want %v, %d pods pending\n%s", seed, c.about, c.need, w.initial, got, want, state.Pending, w.log())
 	}
 	return state.Increases - grew, problem

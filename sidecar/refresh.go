@@ -40,7 +40,6 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 			s.o.Metrics.refreshFailures.Inc()
 			return
 		}
-		s.noticePending(m)
 		m.LoopBegins(began, s.takeFetched())
 		clear(s.memory.options)
 		s.o.Metrics.refresh.Observe(s.o.Clock.Since(began).Seconds())
@@ -52,16 +51,6 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
 	return nil
-}
-
-// noticePending shows the machine the pods if that matters.
-func (s *Sidecar) noticePending(m *steering.Machine) {
-	if s.o.Workload == nil || !m.HasExtra() {
-		return
-	}
-	if workload, ok := s.o.Workload.List(); ok {
-		m.NoticePending(workload.Pods)
-	}
 }
 
 // readConfiguration looks whether the declared sets or the expander chain have changed.

@@ -9,13 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
-	"github.com/evenkeel/evenkeel/steering"
 )
 
 // slowJournal is a journal behind an API server that takes its time, with the requests of the real
@@ -63,18 +61,6 @@ func (j *slowJournal) Save(ctx context.Context, text []byte) error {
 	return errors.Join(err, j.memoryJournal.Save(ctx, text))
 }
 
-// later shows the pods of a Cluster Autoscaler that is started after the sidecar.
-type later struct {
-	cloud *fake.Cloud
-	ca    *cluster
-}
-
-func (l *later) List() (steering.Workload, bool) {
-	return steering.Workload{Pods: l.ca.shown(), Nodes: l.cloud.SharedNodes()}, true
-}
-
-func (*later) Complete(pods []*v1.Pod) []*v1.Pod { return pods }
-
 // playSlowly plays a world in which calls take time, and returns the sizes at the end, how many
 // nodes were ordered in all, and when it came to rest.
 func playSlowly(t *testing.T, s setup, journal sidecar.Journal) (sizes []int, ordered int, took time.Duration) {
@@ -83,25 +69,24 @@ func playSlowly(t *testing.T, s setup, journal sidecar.Journal) (sizes []int, or
 	if err != nil {
 		t.Fatal(err)
 	}
-	workload := &later{cloud: cloud}
-	front, err := sidecar.New(cloud, sidecar.Options{Journal: journal, Nodes: nodesOf{cloud}, Workload: workload})
+	front, err := sidecar.New(cloud, sidecar.Options{Journal: journal, Nodes: nodesOf{cloud}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	workload.ca = newCluster(t, clusterConfig{
+	ca := newCluster(t, clusterConfig{
 		clock: clock.RealClock{}, cloud: cloud, batches: append([]batch{fill(s.cloud.Groups)}, s.batches...), ca: s.ca,
 		connect: always(autoscaler.Connection{Provider: front, Expander: front}),
 	})
 	began := clock.RealClock{}.Now()
-	workload.ca.Settle(time.Hour)
+	ca.Settle(time.Hour)
 	took = clock.RealClock{}.Since(began)
 	if err := front.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
-	state := workload.ca.State()
+	state := ca.State()
 	if state.Pending > 0 {
-		t.Errorf("%d pods are pending\n%v", state.Pending, workload.ca.changes)
+		t.Errorf("%d pods are pending\n%v", state.Pending, ca.changes)
 	}
 	for _, c := range cloud.Calls() {
 		if c.Method == fake.MethodIncreaseSize && c.Error == "" {

@@ -95,15 +95,6 @@ func (w *watch) List() ([]steering.NodeState, bool) {
 	return out, true
 }
 
-// pods is a view of the pods and nodes in the API server.
-type pods struct{ w *world }
-
-func (p pods) List() (steering.Workload, bool) {
-	return steering.Workload{Pods: p.w.ca.shown(), Nodes: p.w.cloud.SharedNodes()}, true
-}
-
-func (pods) Complete(pods []*v1.Pod) []*v1.Pod { return pods }
-
 type connectionKey struct{}
 
 // setup is a world to be.
@@ -118,7 +109,6 @@ type setup struct {
 	firstFit  bool          // see clusterConfig
 	bindDelay time.Duration // see clusterConfig
 
-	pods    bool                                // the sidecar may read pods
 	between func(*front) cloudprovider.Provider // what stands between Cluster Autoscaler and the sidecar; nil for nothing
 }
 
@@ -176,9 +166,6 @@ func newWorld(t testing.TB, s setup) *world {
 	}
 	w.cloud = cloud
 	w.options.Clock, w.options.Nodes = w.clock, &watch{cloud: cloud, clock: w.clock}
-	if s.pods {
-		w.options.Workload = pods{w}
-	}
 	if w.options.Journal == nil {
 		w.options.Journal = w.journal
 	}

@@ -21,9 +21,6 @@ type Request struct {
 	Members  []Member   // of a set of similar groups
 	Machines []*Machine // of the cluster, those on their way included
 	Others   []*Machine // new nodes of groups that are no members, and that pods without room may get next
-	// KeepsClosed says that no member gets a node in a zone which the plan leaves closed as long as the nodes of the plan are on
-	// their way; else pods without room may open it at once.
-	KeepsClosed bool
 	// Terms completes a split of nodes by the policy of the members' set, where planned returns the
 	// sizes of members so far; nil if they share nodes evenly.
 	Terms func(request nodegroupset.SplitRequest, member string, planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
@@ -212,7 +209,7 @@ func (p *planner) reopen(k *Kind) error {
 		return ok && zones[name] == nil
 	}
 	for _, m := range k.members {
-		if !p.request.KeepsClosed && p.Sizes[m.Name] < p.top(m, false) && closed(m.New().Node) {
+		if p.Sizes[m.Name] < p.top(m, false) && closed(m.New().Node) {
 			p.opens = append(p.opens, m.Name)
 		}
 	}

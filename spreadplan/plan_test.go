@@ -76,23 +76,21 @@ func TestZonesThatOtherPodsOpenCount(t *testing.T) {
 // would take them next, and hold all others to a maxSkew of three.
 func TestZonesThatLeftPodsOpenCount(t *testing.T) {
 	for _, test := range []struct {
-		name        string
-		members     []spreadplan.Member
-		others      []*spreadplan.Machine
-		keepsClosed bool
-		sizes       [2]int64 // of a and b
-		left        int64
-		none        bool
+		name    string
+		members []spreadplan.Member
+		others  []*spreadplan.Machine
+		sizes   [2]int64 // of a and b
+		left    int64
+		none    bool
 	}{
 		{name: "the zone would be opened", members: []spreadplan.Member{member("a", 1), member("b", 4)}, sizes: [2]int64{1, 3}, left: 4},
-		{name: "the zone is kept closed", members: []spreadplan.Member{member("a", 1), member("b", 4)}, keepsClosed: true, sizes: [2]int64{0, 4}, left: 3},
 		{name: "the zone cannot grow", members: []spreadplan.Member{member("a", 0), member("b", 4)}, sizes: [2]int64{0, 4}, left: 3},
 		{name: "another set would open it", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("a")}, none: true},
 		{name: "another set is in the same zone", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("b")}, sizes: [2]int64{0, 4}, left: 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, why := spreadplan.New(&spreadplan.Request{
-				Kinds: []*spreadplan.Kind{kind(t, "web", "1", 11, 3)}, Members: test.members, Others: test.others, KeepsClosed: test.keepsClosed})
+				Kinds: []*spreadplan.Kind{kind(t, "web", "1", 11, 3)}, Members: test.members, Others: test.others})
 			switch {
 			case test.none:
 				if why == "" {

@@ -19,15 +19,13 @@ import (
 // pick is the expander's answer: the group that Cluster Autoscaler is going to increase. What has a name
 // in the journal survives the process.
 type pick struct {
-	Group  string      `json:"group"`
-	count  int         // nodes in its option
-	full   bool        // not to be split
-	why    string      // why not
-	refuse string      // why the increase is refused; empty if it is not
-	split  *split      // how the need should be split; nil if that was worked out by a process before this one
-	Share  int         `json:"share"` // of the group in the split
-	pods   []types.UID // those of the set that may run in the group
-	whole  bool        // the question had all pending pods
+	Group  string         `json:"group"`
+	count  int            // nodes in its option
+	full   bool           // not to be split
+	why    string         // why not
+	refuse string         // why the increase is refused; empty if it is not
+	split  *split         // how the need should be split; nil if that was worked out by a process before this one
+	Shares map[string]int `json:"shares,omitempty"` // of the members in the split
 	from   *choice
 }
 
@@ -39,8 +37,8 @@ type plan struct {
 	why     string
 	need    int // nodes of the split when it began
 	granted int
-	Left    int `json:"left"`
-	podSet      // that were pending when it began; nil if not known any more
+	Left    int                `json:"left"`
+	pods    map[types.UID]bool // that were pending when it began; nil if not known any more
 	members []PlanMember
 }
 
@@ -56,18 +54,12 @@ type choice struct {
 	// policies are how declared sets share nodes, by group
 	policies map[string]*nodegroupset.Terms
 
-	plannable bool // by a plan for all pending pods
-
 	requests []expander.Requests        // of the pods
 	offers   map[string]expander.Option // for the strategies, by group
 }
 
 // Question is what the expander is asked.
-type Question struct {
-	expander.Question
-	// Workload is nil where it is not known. It is looked at if NeedsWorkload reports true.
-	Workload *Workload
-}
+type Question = expander.Question
 
 // Answer is a group to grow; the zero value stops the scale-up for this loop.
 type Answer struct {
@@ -90,11 +82,6 @@ func (s *Machine) Asked(request Question) (Answer, error) {
 	}
 	c.noticeAsked()
 	p, decision := c.decide()
-	if p == nil && decision.Error == "" {
-		if once, d := c.again(); once != nil {
-			p, decision = once, d
-		}
-	}
 	decision.Call = "BestOptions"
 	mode, why := s.Mode()
 	if mode == DryRun {
@@ -111,8 +98,7 @@ func (s *Machine) Asked(request Question) (Answer, error) {
 	if mode == PassThrough {
 		p.full, p.why = true, why
 	}
-	p.from, p.whole = c, c.whole() || p.split != nil && p.split.whole
-	s.pick = p
+	p.from, s.pick = c, p
 	return Answer{Group: p.Group, Save: !p.full}, nil
 }
 
@@ -149,7 +135,6 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 
 // decide returns nil if no group is to grow now.
 func (c *choice) decide() (*pick, Decision) {
-	c.noticeUncounted()
 	if c.HidesFailures() {
 		for _, show := range []func() (*pick, Decision){c.showUnseen, c.showFailed} {
 			if p, d := show(); p != nil {
@@ -157,15 +142,8 @@ func (c *choice) decide() (*pick, Decision) {
 			}
 		}
 	}
-	dropped := 0
-	if c.plannable = c.canPlan(); !c.plannable {
-		dropped = c.dropProvided()
-	}
 	growable := c.growable()
 	c.tellWaiting(growable)
-	if dropped > 0 && !slices.ContainsFunc(growable, c.needed) {
-		return nil, Decision{Reason: fmt.Sprintf("%d pods have room on nodes that are on their way", dropped)}
-	}
 	if len(growable) == 0 {
 		return nil, Decision{Reason: "every group that could grow is backed off or shifted away: " + c.backoffs(c.names)}
 	}
@@ -193,13 +171,21 @@ func (c *choice) decide() (*pick, Decision) {
 // grants nothing: an increase answered with success makes it count all of them.
 func (c *choice) showUnseen() (*pick, Decision) {
 	for _, name := range c.names {
-		if n := c.Machine.unseen(c.view.Groups[name], c.at); n > 0 && !c.single(name) {
+		n := c.Machine.unseen(c.view.Groups[name], c.at)
+		if n > 0 && !c.single(name) && c.patient(name) {
 			p := &pick{Group: name, count: c.options[name].NodeCount, split: &split{}}
 			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
 			return p, Decision{Group: name, Reason: reason}
 		}
 	}
 	return nil, Decision{}
+}
+
+// patient reports whether what is on its way in a group, and not counted by Cluster Autoscaler, may still keep it from
+// getting what it asks for, and counts the loop.
+func (c *choice) patient(name string) bool {
+	b := c.state(name)
+	return b.doubts.in(c.loop, c.at.now) <= maxDoubts || c.at.now.Sub(b.doubts.second) < patience
 }
 
 // showFailed picks a group from which Cluster Autoscaler expects nodes that will not come: the group
@@ -281,13 +267,11 @@ func (c *choice) growable() []string {
 // Autoscaler decides by itself whether to ask for the group again.
 const retry = time.Minute
 
-// open reports whether a member of the group's set is neither backed off nor shifted away, and can
-// grow. A member without
-// an option has lost it to a failed call, if only one question came without it.
+// open reports whether a member of the group's set is neither backed off nor shifted away, and can grow.
 func (c *choice) open(name string) bool {
 	return slices.ContainsFunc(c.similarTo(name), func(other string) bool {
-		g, b := c.view.Groups[other], c.state(other)
-		return !c.shut(other) && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
+		g := c.view.Groups[other]
+		return !c.shut(other) && g != nil && c.state(other).target < g.MaxSize
 	})
 }
 
@@ -348,6 +332,9 @@ func (c *choice) has(o *expander.Offer, pods map[types.UID]bool) bool {
 func uid(pod *v1.Pod) types.UID {
 	return cmp.Or(pod.UID, types.UID(pod.Namespace+"/"+pod.Name))
 }
+
+// counted are the numbers of a group's nodes.
+func (c *choice) counted(name string) counted { return c.at.count(c.view.Groups[name], c.state(name)) }
 
 // podsOf returns the pods of the options of groups.
 func (c *choice) podsOf(names []string) map[int]bool {

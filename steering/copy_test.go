@@ -126,10 +126,6 @@ func (p *printer) print(v reflect.Value) {
 		return
 	case reflect.TypeFor[cloudprovider.Template](), reflect.TypeFor[*v1.Node](), reflect.TypeFor[*v1.Pod]():
 		return
-	case reflect.TypeFor[grant]():
-		p.number(p.loop - int(v.FieldByName("loop").Int()))
-		p.print(open(v.FieldByName("pods")))
-		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

@@ -24,8 +24,11 @@
 // The state is what was read of the cloud last, and per group what is ordered, what Cluster
 // Autoscaler counts of it, and what a failure has left: the backoff, the proof the group still has
 // to give, and nodes that nothing waits for. There are also the split in progress, the answer that
-// waits for its increase, pods that have room on nodes on their way, and how long sets have waited
-// for their larger members to shrink.
+// the increases of a loop follow, and how long sets have waited for their larger members to shrink.
+//
+// Time comes first, then nodes, then evenness: what Cluster Autoscaler asks for is granted in the loop in
+// which it asks, and never more; which member gets it makes the set level. Less is granted only on account of
+// nodes on their way in the same set that Cluster Autoscaler does not count, and not for long.
 //
 // The set is chosen by package expander, and the split is that of package nodegroupset.
 package steering

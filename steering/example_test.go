@@ -38,7 +38,7 @@ func Example() {
 	for now, need := start, pods; need > 0; now = now.Add(time.Second) {
 		m.Tick(now)
 		reading := &steering.Cloud{At: now, Groups: map[string]*steering.Group{}}
-		question := steering.Question{Question: expander.Question{Nodes: map[string]*v1.Node{}}}
+		question := steering.Question{Nodes: map[string]*v1.Node{}}
 		var pending []int
 		for i := range need { // those before have room on nodes to come
 			question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(pods - need + i))}})

@@ -80,13 +80,6 @@ func watchSince(at *time.Time, holds bool, now time.Time) {
 	}
 }
 
-// unhealthy reports whether Cluster Autoscaler leaves the group out for a reason that has nothing
-// to do with its requests: the nodes are in trouble, or there are no instances although some were
-// ordered, or nodes are on their way that it has not asked for.
-func (s *observation) unhealthy(g *Group, b *groupState) bool {
-	return g.existing() == 0 && b.target > 0 || b.Extra > 0 || s.count(g, b).troubled()
-}
-
 // writtenOff are nodes that count in the target size and that nothing waits for.
 type writtenOff struct {
 	instances map[string]bool // that have not become ready nodes in time, by id
@@ -153,7 +146,7 @@ func (s *Machine) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
-// proveByNode ends a proof when a node has become ready since the member failed.
+// proveByNode ends a proof and the backoff when a node has become ready since the member failed.
 func (s *Machine) proveByNode(g *Group, b *groupState) {
 	if b.Proof != bringNode {
 		return
@@ -170,6 +163,7 @@ func (s *Machine) proveByNode(g *Group, b *groupState) {
 		}
 		if since.After(failed) {
 			b.Proof = proven
+			s.backoff.Ended(g.ID, s.at.now)
 			return
 		}
 	}
@@ -225,8 +219,6 @@ func (s *Machine) fail(id, why string, p proof) {
 	now := s.now
 	b := s.state(id)
 	b.Proof = b.Proof.and(p)
-	s.provided = provided{} // what is missing now is asked for again
-	s.needMore(now)
 	s.backoff.Failed(id, why, now)
 	s.noticeFailure(id, why)
 	until, _, _ := s.backoff.Active(id, now)

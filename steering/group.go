@@ -3,8 +3,6 @@ package steering
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -15,14 +13,9 @@ type groupState struct {
 	lasting
 	off writtenOff // what nothing waits for any longer
 
-	// missed counts the questions in a row in which the group had no option for no known reason.
-	// One may be due to a failed call.
-	missed int
-	// doubts counts the loops in a row in which less was granted because of a guess, or because pods
-	// might run on nodes that are on their way.
+	// doubts counts the loops in a row in which less was granted because pods might run on nodes that are
+	// on their way here and that Cluster Autoscaler does not count.
 	doubts streak
-	// absent counts the loops in a row in which the group had no option while away.
-	absent streak
 	// down is the time since which no node of the group that was in service is ready, or most are not;
 	// zero if that is not so.
 	down time.Time
@@ -45,6 +38,9 @@ type groupState struct {
 	neverReady bool
 	// deleted holds the times at which Cluster Autoscaler deleted instances, by id.
 	deleted map[string]time.Time
+	// short reports whether the group got less than was asked in this loop, and full that Cluster Autoscaler
+	// is to ask others in this one.
+	short, full bool
 	// inFull is why the group was last increased in full, and held what kept it from growing in the
 	// last split; both until its set is even.
 	inFull, held string
@@ -52,9 +48,6 @@ type groupState struct {
 	coming nodegroupset.Orders
 	// order is an increase whose end is not known.
 	order *order
-	// grant is the last increase of which some nodes were granted, until the next question shows
-	// its result.
-	grant *grant
 }
 
 // lasting is the part of a group's state that survives the process as it is.
@@ -63,18 +56,9 @@ type lasting struct {
 	// scale-up request for the group and has not backed it off. False if unknown: that costs a
 	// loop, not a node.
 	Seen bool `json:"seen,omitempty"`
-	// Away reports whether Cluster Autoscaler may leave the group out until its nodes are ready:
-	// nodes on their way for which it holds no request, as after its restart, make it take the
-	// group to be unhealthy.
-	Away bool `json:"away,omitempty"`
-	// Extra counts the nodes on their way that Cluster Autoscaler has not asked for: granted beyond
-	// what was asked, or ordered by a process of it before this one. Unshown reports whether it is not
-	// shown them, so that it lets the group grow and asks for them.
-	Extra   int  `json:"extra,omitempty"`
-	Unshown bool `json:"unshown,omitempty"`
-	// Guessed reports whether it is only a guess from the questions that Cluster Autoscaler does not
-	// count the group's nodes on their way.
-	Guessed bool `json:"guessed,omitempty"`
+	// Unshown counts the nodes on their way that Cluster Autoscaler is not shown, since it does not know
+	// of them: so it lets the group grow and asks for them.
+	Unshown int `json:"extra,omitempty"`
 	// Asked is the time of the last increase that was answered with success, Ordered that of the
 	// last order.
 	Asked   time.Time `json:"asked,omitzero"`
@@ -84,25 +68,25 @@ type lasting struct {
 }
 
 // streak counts loops in a row, each once.
-type streak struct{ loops, last int }
+type streak struct {
+	loops, last int
+	second      time.Time // of the second loop
+}
 
 // in counts a loop, unless it was counted before, and returns how many there are.
-func (k *streak) in(loop int) int {
+func (k *streak) in(loop int, now time.Time) int {
 	switch k.last {
 	case loop:
+		return k.loops
 	case loop - 1:
 		k.loops++
 	default:
 		k.loops = 1
 	}
-	k.last = loop
+	if k.last = loop; k.loops <= 2 {
+		k.second = now
+	}
 	return k.loops
-}
-
-// grant is what was granted for some pods.
-type grant struct {
-	loop int // in which it was
-	pods []types.UID
 }
 
 // order is an increase on its way to the cloud.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -90,6 +91,9 @@ func (s *Machine) withdraw(v *Grant, reason string) {
 	s.state(v.group.ID).order = nil
 }
 
+// scanInterval is how often Cluster Autoscaler looks while nothing happens.
+const scanInterval = 10 * time.Second
+
 // maxUnsaved is how often in a row nothing is granted because the journal could not be written.
 // Loops that follow one another at once count as one: an API server takes longer to come back.
 const maxUnsaved = 2
@@ -120,7 +124,7 @@ func (s *Machine) unshared(delta int, p *pick) (v Grant, ok bool) {
 	case s.journalErr != nil && !errors.Is(s.journalErr, ErrNotLeader) && (errors.Is(s.journalErr, ErrOutdated) || s.waitForJournal()):
 		return Grant{reason: "nothing for now: " + why, Hide: s.HidesFailures(), shared: true}, true
 	}
-	return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p, inFull: true}, true
+	return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p, inFull: s.balancing != byItself}, true
 }
 
 // grantOf returns what is granted, and takes the pick.
@@ -129,17 +133,14 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 	full := func(reason string) Grant { return Grant{Nodes: delta, reason: reason} }
 	away := s.shiftedAway(g.ID)
 	if away == "" && s.raisesToMin(g, delta) {
+		if s.HidesFailures() && s.shut(g.ID) {
+			return Grant{reason: "nothing: it is left alone, even below its minimum size", Hide: true, shared: true}
+		}
 		return full("up to the group's minimum size")
 	}
-	p := s.pick
-	asked := p != nil && p.Group == g.ID
-	second := s.grownIn(s.set(g.ID), g.ID)
-	s.grown[g.ID] = true
-	if asked {
-		s.pick, s.ignored = nil, false
-	}
+	p := s.answerFor(g.ID)
 	switch {
-	case away != "" && mode != DryRun && (!asked || p.refuse == ""):
+	case away != "" && mode != DryRun && (p == nil || p.Group != g.ID || p.refuse == ""):
 		// Where Cluster Autoscaler does not come back at once for another group, only a refusal makes
 		// it take one.
 		return Grant{reason: "nothing: " + away, Hide: s.HidesFailures(), shared: true, refuse: mode != Steering}
@@ -147,24 +148,68 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 		return Grant{Nodes: delta, reason: why, inFull: s.unasked}
 	case g.ZeroOrMax:
 		return full("the group is resized to its maximum or to zero, never split")
-	case second:
-		s.balancing = true
-		_, why := s.Mode()
-		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
-		return full(why) // it has split by itself
 	case p == nil && s.stopped && !s.ignored:
 		s.ignored = true // a second time in a row is no accident
 		return Grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 	case p == nil:
 		return s.grantUnasked(g, delta)
-	case !asked:
+	}
+	if s.noticeBalancing(p, g, delta); p.Group != g.ID && !s.covers(p, g.ID) {
 		return s.grantOther(p, g, delta)
+	}
+	s.ignored = false
+	switch {
 	case p.full:
 		return full(p.why)
 	case p.refuse != "":
 		return Grant{reason: p.refuse, refuse: true}
 	}
 	return s.shareOf(p, g, delta)
+}
+
+// answerFor returns the answer to the question that an increase of a group follows, and notes the
+// increase; nil if there was no question, or the group was increased since.
+func (s *Machine) answerFor(id string) *pick {
+	if s.grown[id] {
+		return nil
+	}
+	s.grown[id] = true
+	return s.pick
+}
+
+// covers reports whether the answer says how much a group besides the one it names gets: a member of the
+// same set, when Cluster Autoscaler balances by itself or increases one by chance because the answer did
+// not arrive.
+func (s *Machine) covers(p *pick, id string) bool {
+	if _, member := p.Shares[id]; member || p.refuse != "" {
+		return member
+	}
+	first := s.firstOf()
+	return first[id] != "" && first[id] == first[p.Group]
+}
+
+// balancing is what is known of whether Cluster Autoscaler balances by itself.
+type balancing string
+
+const (
+	byItself balancing = "Yes"
+	byNobody balancing = "No"
+)
+
+// noticeBalancing learns from an increase after a question whether Cluster Autoscaler balances by itself:
+// it then increases several groups of one set, or another than was the answer, and asks for all nodes of the
+// option in one otherwise.
+func (s *Machine) noticeBalancing(p *pick, g *Group, delta int) {
+	switch {
+	case p.from == nil || p.from.options[g.ID] == nil:
+	case s.grownIn(s.set(g.ID), g.ID), p.Group != g.ID && s.set(p.Group) == s.set(g.ID):
+		s.balancing = byItself
+	case s.balancing == "" && p.Group == g.ID && p.count > 1 && delta >= p.count && len(p.from.similarTo(g.ID)) > 1:
+		s.balancing = byNobody
+	}
+	if p.full && s.balancing == byNobody && p.from.atomic(p.from.options[p.Group]) {
+		s.warn("ProvisioningRequestNotBalanced", "Cluster Autoscaler gets all nodes of a ProvisioningRequest from one node group: start it with --balance-similar-node-groups, so that it splits them")
+	}
 }
 
 // maxSkipped is how often in a row nothing is granted because the expander's question could not be
@@ -175,7 +220,7 @@ const maxSkipped = 2
 // group's minimum.
 func (s *Machine) raisesToMin(g *Group, delta int) bool {
 	target := s.state(g.ID).target
-	return (s.pick == nil || s.pick.Group != g.ID) && target < g.MinSize && target+delta <= g.MinSize
+	return (s.pick == nil || s.pick.Group != g.ID || s.grown[g.ID]) && target < g.MinSize && target+delta <= g.MinSize
 }
 
 // grantUnasked returns what is granted of an increase without a question before it.
@@ -209,19 +254,14 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 		return v
 	}
 	if p.split == nil { // chosen by the process before this one
-		return Grant{Nodes: min(delta, p.Share), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
+		return Grant{Nodes: min(delta, firstOrder(s.state(g.ID).Proof, p.Shares[g.ID])), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
 	}
-	if !p.split.whole && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
+	if s.balancing == byNobody && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
 			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p, inFull: true}
 		}
 	}
-	v := Grant{Nodes: firstOrder(s.state(g.ID).Proof, p.split.shares[g.ID]), Hide: s.HidesFailures(), shared: true, pick: p}
-	most := delta
-	if p.split.whole && delta >= p.count { // it stands for more
-		most = max(delta, p.split.room[g.ID])
-	}
-	v.Nodes = min(most, v.Nodes)
+	v := Grant{Nodes: min(delta, firstOrder(s.state(g.ID).Proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
 	switch {
 	case len(p.split.members) == 0:
 		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"
@@ -237,19 +277,15 @@ func (p *pick) knows(id string) bool {
 	return p.from != nil && !p.full && p.refuse == "" && len(p.split.members) > 0 && p.from.options[id] != nil
 }
 
-// shareOfOther grants the share of a group that Cluster Autoscaler has increased by chance, because
-// the answer to its question did not arrive.
+// shareOfOther grants the share of a group of another set, which Cluster Autoscaler has increased by
+// chance, because the answer to its question did not arrive.
 func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
-	other := *p
-	other.Group, other.count = g.ID, p.from.options[g.ID].NodeCount
-	if _, member := p.split.shares[g.ID]; !member {
-		q, _ := p.from.share(g.ID, p.split.why, p.from.growable())
-		if q == nil || q.full {
-			return Grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
-		}
-		other.split = q.split
+	q, _ := p.from.share(g.ID, p.split.why, p.from.growable())
+	if q == nil || q.full {
+		return Grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 	}
-	v := s.shareOf(&other, g, delta)
+	q.from, q.Group, q.count = p.from, g.ID, p.from.options[g.ID].NodeCount
+	v := s.shareOf(q, g, delta)
 	v.reason += "; the expander had picked " + p.Group + ", and its answer did not arrive"
 	return v
 }
@@ -327,8 +363,6 @@ func (s *Machine) taken(b *groupState) {
 
 // refused ends an order that was not carried out. The caller corrects the target size.
 func (s *Machine) refused(id string, b *groupState, err error) {
-	s.provided = provided{}
-	s.needMore(s.now)
 	if s.plan != nil {
 		s.plan.Left += b.order.Delta
 		s.plan.granted -= b.order.Delta
@@ -356,14 +390,16 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})
 		return err
 	}
-	b.Seen, b.Away, b.Guessed, b.doubts = received && !v.restored, false, false, streak{}
-	b.Asked, s.raised[id] = s.now, granted != v.asked
-	b.answered(v.asked, granted)
-	s.unconfirmed = &answer{id, b.Asked, connection, true}
-	b.grant = nil
-	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
-		b.grant = &grant{s.loop, v.pick.pods}
+	b.Seen, b.doubts = received && !v.restored, streak{}
+	b.Asked = s.now
+	if granted != v.asked {
+		s.raised[id] = true
 	}
+	if granted < v.asked {
+		b.short = true
+	}
+	b.Unshown = 0
+	s.unconfirmed = &answer{id, b.Asked, connection, true}
 	if v.pick != nil && v.pick.from != nil && granted > 0 {
 		b.orderedFor(v.pick.from, id)
 	}
@@ -387,21 +423,21 @@ func (s *Machine) advance(v Grant, granted int) {
 	}
 	split := v.pick.split
 	if s.plan == nil || s.plan.Chosen != split.chosen {
-		s.plan = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, podSet: podSet{map[types.UID]bool{}, map[string]bool{}}}
+		s.plan = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}}
 		for i := range split.members {
-			s.plan.add(v.pick.from, &split.members[i].option)
+			for _, pod := range split.members[i].option.Pods {
+				s.plan.pods[uid(v.pick.from.request.Pods[pod])] = true
+			}
 		}
 	}
+	split.granted += granted
 	s.plan.granted += granted
-	s.plan.Left = split.need - granted
+	s.plan.Left = split.need - split.granted
 	s.plan.members = split.result
 	for _, m := range split.result {
 		s.state(m.Name).held = split.held(m)
 	}
 	if s.plan.Left <= 0 {
-		if v.pick.whole {
-			s.provide(v.pick)
-		}
 		s.plan = nil
 	}
 }

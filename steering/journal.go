@@ -24,15 +24,15 @@ const journalVersion = 1
 
 // journal is what survives the process.
 type journal struct {
-	Version   int                     `json:"version"`
-	Writer    string                  `json:"writer"`
-	Groups    map[string]journalGroup `json:"groups,omitempty"`
-	Plan      *plan                   `json:"plan,omitempty"`
-	Pick      *pick                   `json:"pick,omitempty"`
-	Stopped   bool                    `json:"stopped,omitempty"` // the answer of the expander was to grow no group
-	Unread    bool                    `json:"unread,omitempty"`  // the expander's question could not be read
-	Balancing bool                    `json:"balancing,omitempty"`
-	Shifted   []string                `json:"shifted,omitempty"` // groups whose zone is shifted away or has come back lately
+	Version  int                     `json:"version"`
+	Writer   string                  `json:"writer"`
+	Groups   map[string]journalGroup `json:"groups,omitempty"`
+	Plan     *plan                   `json:"plan,omitempty"`
+	Pick     *pick                   `json:"pick,omitempty"`
+	Stopped  bool                    `json:"stopped,omitempty"`  // the answer of the expander was to grow no group
+	Unread   bool                    `json:"unread,omitempty"`   // the expander's question could not be read
+	Balances balancing               `json:"balances,omitempty"` // Cluster Autoscaler, by itself
+	Shifted  []string                `json:"shifted,omitempty"`  // groups whose zone is shifted away or has come back lately
 }
 
 // journalGroup is a group of which there is something to keep.
@@ -130,13 +130,13 @@ func (s *Machine) ReleasedBefore136(yes bool) { s.before136 = yes }
 func (s *Machine) NewProcess(asked bool) {
 	s.process = s.now
 	for _, b := range s.groups {
-		b.Seen, b.Away, b.Extra, b.Guessed = false, true, 0, false
+		b.Seen, b.Unshown = false, 0
 	}
 	if s.renewed = s.view == nil; !s.renewed {
 		s.hide(s.look())
 	}
 	if !asked {
-		s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, false, false
+		s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, "", false
 	}
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
 	s.count(ProcessesNoticed, 1)
@@ -144,7 +144,7 @@ func (s *Machine) NewProcess(asked bool) {
 
 // journal is the text of what must survive.
 func (s *Machine) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Plan: s.plan, Stopped: s.stopped, Unread: s.unread, Balancing: s.balancing, Shifted: s.zonal.shifts.Away()}
+	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Plan: s.plan, Stopped: s.stopped, Unread: s.unread, Balances: s.balancing, Shifted: s.zonal.shifts.Away()}
 	if p := s.pick; p != nil && !p.full {
 		j.Pick = p
 	}
@@ -154,7 +154,7 @@ func (s *Machine) journal() journal {
 		if failure, failed := failures[id]; failed {
 			entry.Backoff = &failure
 		}
-		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.Asked) < s.o.MaxNodeProvisionTime {
+		if entry.Seen || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.Asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Machine) restore(j journal) {
 			s.backoff.Restore(id, *entry.Backoff)
 		}
 	}
-	s.balancing = j.Balancing
+	s.balancing = j.Balances
 	s.zonal.shifts.Restore(j.Shifted)
 	s.plan, s.pick, s.stopped, s.unread = j.Plan, nil, j.Stopped && s.loop == 0, j.Unread && s.loop == 0
 	if s.loop == 0 {

@@ -63,7 +63,7 @@ func (s *Machine) Late(groups []*Group) []TakeBack {
 	promised := map[*nodegroupset.Terms]int{}
 	for _, id := range slices.Sorted(maps.Keys(late)) {
 		l := late[id]
-		if n := s.replaceable(l, late, promised[l.terms]); n > 0 {
+		if n := s.movable(l, late, promised[l.terms]); n > 0 {
 			promised[l.terms] += n
 			out = append(out, l.take(n))
 		}
@@ -119,10 +119,10 @@ func (l *starting) take(n int) TakeBack {
 	return out
 }
 
-// replaceable returns how many late nodes of a group other members of its set can have instead, beside
+// movable returns how many late nodes of a group other members of its set can have instead, beside
 // those that are promised already: members that may grow, are not late themselves, did not bring their
 // last nodes too late and have nothing to prove, so that nodes do not swing between them.
-func (s *Machine) replaceable(l *starting, late map[string]*starting, promised int) int {
+func (s *Machine) movable(l *starting, late map[string]*starting, promised int) int {
 	request := nodegroupset.SplitRequest{Nodes: int64(l.late + promised)}
 	own, movable := s.state(l.ID), 0
 	for _, name := range l.terms.Except(nil) {

@@ -306,9 +306,9 @@ func (l *level) explain(f *floor, largest levelMember, limit time.Duration) stri
 	return "one per loop may go, so that the set stays level"
 }
 
-// Minimum returns the minimum of a group that Cluster Autoscaler is given. Nodes that have gone
-// since it was raised lower it.
-func (s *Machine) Minimum(g *Group) int {
+// minimum is the minimum of a group that Cluster Autoscaler is given. Nodes that have gone since it was
+// raised lower it.
+func (s *Machine) minimum(g *Group) int {
 	f, raised := s.levels.floors[g.ID]
 	if !raised {
 		return g.MinSize

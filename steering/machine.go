@@ -39,11 +39,6 @@ type Options struct {
 	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see
 	// deferral.Limit. With 0 no member waits, as without LevelScaleDown.
 	MaxBalanceDeferral *time.Duration
-	// NotSpreadAware turns the plan for all pending pods off (--spread-aware-split=false): pods with
-	// a topology spread get nodes bit by bit, as Cluster Autoscaler asks for them.
-	NotSpreadAware bool
-	// Totals bound what is granted beyond what was asked.
-	Totals Totals
 	// ZonalShift says how fast a zone that was shifted away comes back, and what is detected.
 	ZonalShift zonalshift.Options
 	// NoticePods has notices given about the pods that Cluster Autoscaler asks nodes for.
@@ -84,16 +79,15 @@ type Machine struct {
 	skipped     int                  // increases in a row that got nothing for that reason
 	stopSaved   bool                 // the journal says so too
 	plan        *plan
-	provided    provided
 	unconfirmed *answer         // to the last increase, until Cluster Autoscaler calls again
 	grown       map[string]bool // groups increased in this loop since the last choice
-	raised      map[string]bool // groups increased with success in this loop → whether they got other than was asked
-	balancing   bool            // Cluster Autoscaler balances by itself
-	ignored     bool            // it did not follow the last pick
-	unasked     bool            // it scales up without asking the expander
-	before136   bool            // it is of a release that counts nodes on their way whether it has asked for them or not
-	process     time.Time       // when its present process was first noticed
-	renewed     bool            // that was before the first reading
+	raised      map[string]bool // groups increased with success in this loop that got other than was asked
+	balancing   balancing
+	ignored     bool      // it did not follow the last pick
+	unasked     bool      // it scales up without asking the expander
+	before136   bool      // it is of a release that counts nodes on their way whether it has asked for them or not
+	process     time.Time // when its present process was first noticed
+	renewed     bool      // that was before the first reading
 	journalErr  error
 	unsaved     int // increases in a row that got nothing because of it
 	// unsavedSince is when the first of them did
@@ -108,9 +102,7 @@ type Machine struct {
 	zonal        zonal
 	followed     time.Time // when the nodes on their way were last looked at for start-up deadlines
 	warned       map[string]bool
-	needed       time.Time            // since when more may be needed than was granted before
-	shown        map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
-	sets         map[string]string    // group → first of its set, of the last options
+	sets         map[string]string // group → first of its set, of the last options
 	awaited      map[types.UID]*awaited
 	closed       map[string]bool // sets left out because all members are backed off, by first member
 }
@@ -147,7 +139,6 @@ func New(writer string, o Options) (*Machine, error) {
 		warned:   map[string]bool{},
 		sets:     map[string]string{},
 		closed:   map[string]bool{},
-		shown:    map[string]time.Time{},
 		inferred: inferred{},
 		awaited:  map[types.UID]*awaited{},
 	}, nil
@@ -172,8 +163,6 @@ func (s *Machine) Mode() (mode Mode, why string) {
 		return DryRun, "--dry-run only reports what would be done"
 	case s.o.NotBalanced:
 		return PassThrough, "--balance-similar-node-groups=false"
-	case s.balancing:
-		return PassThrough, "Cluster Autoscaler balances by itself: start it with --balance-similar-node-groups=false"
 	case s.unasked:
 		return PassThrough, "Cluster Autoscaler scales up without asking this expander: start it with --expander=grpc"
 	}

@@ -14,11 +14,11 @@ import (
 
 var deep = flag.Bool("deep", false, "check worlds of three groups and four nodes, and of two faults, instead of smaller ones")
 
-// patience is how many loops in a row without an increase there are at most while something is to
+// quietLoops is how many loops in a row without an increase there are at most while something is to
 // come, and longest how many without one at the end of which a world has to have come to rest.
 const (
-	patience = 1
-	longest  = 12
+	quietLoops = 1
+	longest    = 12
 )
 
 // A move is something that can happen next.
@@ -51,7 +51,7 @@ func (w *world) moves() []move {
 		add("the cloud takes the order", func(w *world) { w.end(taken) })
 		fault("the cloud refuses the order", func(w *world) { w.end(refused) })
 	}
-	if !w.settled() && w.ca.quiet > patience && w.ca.phase == refreshing {
+	if !w.settled() && w.ca.quiet > quietLoops && w.ca.phase == refreshing {
 		return out // everything comes at last
 	}
 	fault("Cluster Autoscaler ends", (*world).crash)
@@ -135,7 +135,7 @@ func (w *world) wrong() (rest bool, err error) {
 	if w.ca.quiet > longest {
 		return false, errors.New("it does not come to rest")
 	}
-	if !w.settled() || w.running() < w.pods || w.ca.quiet <= patience || w.ca.phase != refreshing {
+	if !w.settled() || w.running() < w.pods || w.ca.quiet <= quietLoops || w.ca.phase != refreshing {
 		return false, nil
 	}
 	want, err := w.want()

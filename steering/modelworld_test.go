@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
@@ -79,7 +80,6 @@ type world struct {
 	// Cluster Autoscaler has backed them off by itself.
 	apart [most]bool
 
-	spread bool // pods have a topology spread over the groups' zones, of maxSkew 1
 	ca     caller
 	faults int          // that may still happen
 	patch  func(*world) // makes the machine a variant after every event; nil for none
@@ -135,9 +135,6 @@ func (w *world) connection() string { return fmt.Sprint(w.ca.process, "-", w.lif
 // running is how many pods run: each on a node that is ready. The nodes there were from the start
 // are taken.
 func (w *world) running() int {
-	if w.spread {
-		return w.total(w.filled(func(int) int { return 0 }))
-	}
 	n := -w.total(w.initial)
 	for _, ready := range w.ready {
 		n += ready
@@ -237,9 +234,6 @@ func (w *world) refresh() {
 	w.observe()
 	cloud := w.read()
 	w.event(func(m *Machine) {
-		if w.spread && m.HasExtra() {
-			m.NoticePending(w.workload().Pods)
-		}
 		m.LoopBegins(w.now, cloud)
 	})
 	counted := 0
@@ -256,25 +250,12 @@ func (w *world) refresh() {
 		}
 	}
 	w.ca.first = w.running() + counted
-	var filled [most]int
-	if w.spread {
-		filled = w.filled(func(i int) int {
-			if w.ca.counts[i] && !w.ca.backoff[i].After(w.now) {
-				return sizes[i] - w.ready[i]
-			}
-			return 0
-		})
-		w.ca.first = w.total(filled)
-	}
 	need := w.pods - w.ca.first
 	w.ca.options = [most]int{}
 	w.ca.phase = refreshing
 	for i := range w.groups {
 		healthy := w.ca.counts[i] || sizes[i]-w.ready[i] <= 3
 		n := min(need, w.max[i]-sizes[i])
-		if w.spread {
-			n = min(n, w.fits(filled, sizes, i))
-		}
 		if n > 0 && healthy && !w.ca.backoff[i].After(w.now) {
 			w.ca.options[i] = n
 			w.ca.phase = asking
@@ -289,7 +270,7 @@ func (w *world) refresh() {
 func (w *world) rest() {
 	w.ca.quiet++
 	w.ca.phase = refreshing
-	if w.settled() && w.running() < w.pods && w.ca.quiet > patience {
+	if w.settled() && w.running() < w.pods && w.ca.quiet > quietLoops {
 		w.pass(6 * time.Minute) // until a backoff is over
 	} else {
 		w.pass(10 * time.Second)
@@ -302,12 +283,9 @@ func (w *world) settled() bool { return w.order == nil && w.ready == w.target }
 // ask asks the expander, and returns the group answered; -1 for none.
 func (w *world) ask() int {
 	w.wake(true)
-	question := Question{Question: expander.Question{Nodes: map[string]*v1.Node{}}}
+	question := Question{Nodes: map[string]*v1.Node{}}
 	for p := w.ca.first; p < w.pods; p++ {
-		question.Pods = append(question.Pods, w.pod(p))
-	}
-	if w.spread {
-		question.Workload = w.workload()
+		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(p)), CreationTimestamp: metav1.Time{Time: epoch.Add(-time.Minute)}}})
 	}
 	for i := range w.groups {
 		question.Nodes[names[i]] = templates[i]

@@ -30,6 +30,7 @@ type observation struct {
 	now       time.Time
 	nodes     map[string]NodeState // by provider id
 	since     map[string]time.Time // when an instance was first seen without a node, by its id
+	served    map[string]bool      // instances whose nodes have been ready
 	provision time.Duration        // after which an instance without a node is lost, and a node that is not ready is broken
 	startup   time.Duration        // after which Cluster Autoscaler takes a node that is not ready for broken
 }
@@ -40,7 +41,7 @@ type counted struct {
 	broken   int // ready once and not any more
 	inFlight int // on their way
 	expected int // those Cluster Autoscaler takes to be on their way, if it holds a request
-	due      int // not ready, of the last order or without a node, and not written off yet
+	due      int // never ready, of the last order or without a node, and not written off yet
 }
 
 // overcounted returns how many nodes will not come although Cluster Autoscaler expects them, if it
@@ -70,7 +71,7 @@ func (s *observation) count(g *Group, b *groupState) counted {
 			n.broken++
 		}
 		switch {
-		case b.off.instances[instance.ID], registered && (node.Ready || node.Created.Before(b.Ordered)):
+		case b.off.instances[instance.ID], registered && (node.Ready || s.served[instance.ID] || node.Created.Before(b.Ordered)):
 		default:
 			n.due++
 		}
@@ -109,7 +110,8 @@ func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]t
 // look makes a new observation. There is one per loop, and one per question.
 func (s *Machine) look() *observation {
 	now := s.now
-	s.at = &observation{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
+	nodes := s.nodes(now)
+	s.at = &observation{now: now, nodes: nodes, since: s.since, served: s.served, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
 	return s.at
 }
 

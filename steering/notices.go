@@ -69,7 +69,7 @@ func (c *choice) noticeQuestion(p *pick, why string) {
 	}
 	helped := map[int]bool{}
 	for _, name := range c.names {
-		open := !c.shut(name) || c.inFlight(name) > 0
+		open := !c.shut(name) || c.counted(name).inFlight > 0
 		for _, i := range c.options[name].Pods {
 			helped[i] = helped[i] || open
 		}

@@ -85,6 +85,7 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 		s.Show(reading)
 	}
 	s.noticeLoop()
+	s.capServed()
 	s.loop++
 	clear(s.grown)
 	clear(s.raised)
@@ -209,17 +210,14 @@ func (s *Machine) Show(v *Cloud) {
 			b.doubts = streak{}
 		}
 		b.follow(n.inFlight, before, v.At)
-		b.Extra = min(b.Extra, n.expected)
+		b.Unshown = min(b.Unshown, n.expected)
 		if n.expected == 0 {
-			b.Seen, b.Away, b.Guessed = false, false, false // nothing to come: Cluster Autoscaler drops its request now
+			b.Seen = false // nothing to come: Cluster Autoscaler drops its request now
 		}
 	}
 	if s.renewed {
 		s.renewed = false
 		s.hide(at)
-	}
-	if !s.holds(at) {
-		s.provided = provided{}
 	}
 	for id := range s.groups {
 		if v.Groups[id] == nil {

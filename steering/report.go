@@ -62,7 +62,7 @@ func (s *Machine) groupStatuses() []GroupStatus {
 		}
 		if f, raised := s.levels.floors[id]; raised {
 			status.FloorWhy = f.why
-			if told := s.Minimum(g); told != g.MinSize {
+			if told := s.minimum(g); told != g.MinSize {
 				status.Floor = told
 			}
 		}

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -19,31 +18,23 @@ type split struct {
 	why     string
 	policy  string // of a declared set
 	need    int    // after what is on its way unseen
+	granted int    // of it
 	lowered int    // what is on its way unseen
 	members []member
 	shares  map[string]int
 	result  []PlanMember
-	bound   bool           // some pods can run on some members only
-	whole   bool           // planned for all pending pods, so that more may be granted than is asked
-	kinds   int            // of these
-	stuck   bool           // members that should grow have no option
-	room    map[string]int // by member, within the limits over all nodes
-	// unplaced pods of them can be scheduled on no number of nodes.
-	unplaced int64
+	bound   bool // some pods can run on some members only
 }
 
 // member is a group of the set that can grow.
 type member struct {
 	nodegroupset.Group
-	option  expander.Offer // without a group for one that Cluster Autoscaler leaves out for the moment
-	limited bool           // its option may lack pods for want of room
-	held    string         // why it gets no more than allowed as long as others can take the rest; empty for no limit
+	option  expander.Offer
+	limited bool   // its option may lack pods for want of room
+	held    string // why it gets no more than allowed as long as others can take the rest; empty for no limit
 	allowed int64
 	lag     int64 // in its size and maximum: its zone was shifted away and has come back lately
 }
-
-// offered reports whether the member has an option.
-func (m *member) offered() bool { return m.option.Group != "" }
 
 // share works out the split for the set of the chosen group and picks the member that grows now. It
 // returns nil if all nodes needed are on their way.
@@ -67,23 +58,39 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 			s.members = append(s.members, m)
 		}
 	}
-	if p, d, done := c.shareWhole(s); done {
-		return p, d
-	}
-	if _, other := c.grownNow(chosen); other {
+	if c.grownNow(chosen) {
 		return nil, Decision{Reason: fmt.Sprintf("the set of %s has grown in this loop, and Cluster Autoscaler counts what it got in the next one", chosen)}
 	}
-	s.members = append(s.members, c.away(chosen)...)
-	s.need = s.asked()
+	offered := len(s.members)
+	s.members = append(s.members, c.capped(chosen)...)
+	s.need = c.needOf(s)
 	s.lowered = min(s.need, c.unseenElsewhere(s))
 	s.need -= s.lowered
 	if s.need <= 0 {
 		return nil, Decision{Reason: fmt.Sprintf("what the set of %s needs is on its way: %d nodes that Cluster Autoscaler cannot see", chosen, s.lowered)}
 	}
-	if err := c.work(s); err != nil {
+	err := c.work(s)
+	if err == nil && s.next() == nil && len(s.members) > offered {
+		s.members = s.members[:offered]
+		err = c.work(s)
+	}
+	if err != nil {
 		return nil, Decision{Reason: "no split for the set of " + chosen, Error: err.Error()}
 	}
 	return c.pickNext(s)
+}
+
+// capped returns the members that Cluster Autoscaler is not to ask in this loop. They keep their part of the split.
+func (c *choice) capped(chosen string) []member {
+	var out []member
+	for _, name := range c.similarTo(chosen) {
+		if b := c.state(name); b.full && c.options[name] == nil && c.view.Groups[name] != nil && !c.shut(name) {
+			m := c.member(name)
+			m.limited = true
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // asked returns how many nodes Cluster Autoscaler asks for: those of the largest option, and those of
@@ -104,6 +111,37 @@ func (s *split) asked() (nodes int) {
 	return nodes
 }
 
+// needOf returns how many nodes the pods of the set need. Where a node of one member takes fewer of them than
+// one of another, as daemons take more of it, that follows from what each member gets.
+func (c *choice) needOf(s *split) int {
+	most := s.asked()
+	pods, least := 0, most
+	for i := range s.members {
+		o := &s.members[i].option
+		if pods = max(pods, len(o.Pods)); len(o.Pods) > 0 {
+			least = min(least, ceilDiv(o.NodeCount*pods, len(o.Pods)))
+		}
+	}
+	if least == most {
+		return most
+	}
+	fits := func(nodes int) bool {
+		try := *s
+		try.need, try.members = nodes, slices.Clone(s.members)
+		if err := c.work(&try); err != nil || try.bound {
+			return false
+		}
+		room := 0.0
+		for i := range try.members {
+			if o := &try.members[i].option; o.NodeCount > 0 {
+				room += float64(try.shares[o.Group]) * float64(len(o.Pods)) / float64(o.NodeCount)
+			}
+		}
+		return room >= float64(pods)-0.001
+	}
+	return least + sort.Search(most-least, func(n int) bool { return fits(least + n) })
+}
+
 // pickNext picks the member of a split that grows now.
 func (c *choice) pickNext(s *split) (*pick, Decision) {
 	next := s.next()
@@ -111,30 +149,8 @@ func (c *choice) pickNext(s *split) (*pick, Decision) {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
 	now := firstOrder(c.state(next.Name).Proof, s.shares[next.Name])
-	p := &pick{Group: next.Name, count: c.counts[next.Name], split: s, Share: now, pods: c.takers(s.chosen, next.Name)}
+	p := &pick{Group: next.Name, count: c.counts[next.Name], split: s, Shares: s.shares}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
-}
-
-// takers returns the pods of all options of the set that may run in a member: any of them may get
-// its new nodes, also those that its own option leaves out for want of room. Pods with a topology
-// spread are left out: they take turns.
-func (c *choice) takers(chosen, name string) []types.UID {
-	template := c.template(name)
-	known := map[int]bool{}
-	var out []types.UID
-	for _, other := range c.similarTo(chosen) {
-		o := c.options[other]
-		if o == nil {
-			continue
-		}
-		for _, p := range o.Pods {
-			if pod := c.request.Pods[p]; !known[p] && !spreadplan.Spreads(pod) && (template == nil || spreadplan.Accepts(pod, template)) {
-				known[p] = true
-				out = append(out, uid(pod))
-			}
-		}
-	}
-	return out
 }
 
 // member returns a group as it takes part in a split.
@@ -165,31 +181,6 @@ func (s *split) describe(next string, now int) string {
 	return strings.Join(parts, "; ")
 }
 
-// away returns members that Cluster Autoscaler leaves out for a while: a new process leaves them
-// out until their nodes are ready, and any process for one loop after a failed call. They keep
-// their part of the split and get it when they are back, a little later than the others.
-func (c *choice) away(chosen string) []member {
-	var out []member
-	for _, m := range c.unoffered(chosen) {
-		b := c.state(m.Name)
-		if m.limited = true; b.missed == 1 || b.Away && b.absent.loops <= maxDoubts && c.Machine.unseen(c.view.Groups[m.Name], c.at) > 0 {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// unoffered returns the members of a set that have no option and could grow.
-func (c *choice) unoffered(chosen string) []member {
-	var out []member
-	for _, name := range c.similarTo(chosen) {
-		if g := c.view.Groups[name]; c.options[name] == nil && g != nil && !g.ZeroOrMax && !c.shut(name) && !c.counted(name).troubled() {
-			out = append(out, c.member(name))
-		}
-	}
-	return out
-}
-
 // unseenElsewhere returns how many nodes that Cluster Autoscaler does not count are on their way in
 // groups without an option, and could be used by pods of the set.
 func (c *choice) unseenElsewhere(s *split) int {
@@ -208,7 +199,8 @@ func (c *choice) unseenElsewhere(s *split) int {
 }
 
 // usable returns how many nodes that are on their way in a group the pods of the set need. What is
-// only a guess counts for a few loops.
+// only a guess counts for a few loops, and nothing does for long: if Cluster Autoscaler goes on asking, it
+// gets what it asks for.
 func (c *choice) usable(s *split, name string, unseen int) int {
 	template, b := c.template(name), c.state(name)
 	if template == nil {
@@ -222,16 +214,23 @@ func (c *choice) usable(s *split, name string, unseen int) int {
 			all = max(all, ceilDiv(accepted*m.option.NodeCount, pods))
 		}
 	}
-	if b.Guessed {
-		sure = 0
+	switch {
+	case !c.patient(name):
+		return 0
+	case b.doubts.loops <= maxDoubts:
+		return all
 	}
-	if sure == all || b.doubts.in(c.loop) > maxDoubts {
-		return sure
-	}
-	return all
+	return sure
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// grownNow reports whether a member of the set was increased in this loop and got other than was asked.
+// With --salvo-scale-up Cluster Autoscaler asks again in the same loop, and assumes that it gets what it
+// has asked for.
+func (c *choice) grownNow(chosen string) bool {
+	return slices.ContainsFunc(c.similarTo(chosen), func(name string) bool { return c.raised[name] })
+}
 
 // work splits the need. Pods that run only on some members get their nodes there, and the sizes of
 // all are as even as that allows. Limited members get more only if no other member can take it.
@@ -318,7 +317,7 @@ func (s *split) next() *member {
 	var best *member
 	for i := range s.members {
 		m := &s.members[i]
-		if s.shares[m.Name] > 0 && m.offered() && (best == nil || s.before(m, best)) {
+		if s.shares[m.Name] > 0 && m.option.Group != "" && (best == nil || s.before(m, best)) {
 			best = m
 		}
 	}

@@ -38,8 +38,6 @@ func (s *split) held(m PlanMember) string {
 		return m.Why
 	case s.bound:
 		return "some pods can run on some members only"
-	case s.whole:
-		return "the topology spread of the pods wants it so"
 	}
 	return ""
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/serving/recording"
-	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
 	"github.com/evenkeel/evenkeel/sidecar/statuspage"
@@ -56,10 +55,6 @@ type sidecarOptions struct {
 	expander   string
 	priorities string
 	balance    bool
-	spread     bool
-	scheduler  schedulerConfig
-	cores      string
-	memory     string
 	sidecar    sidecar.Options
 	policies   string // file
 
@@ -107,7 +102,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	options := o.sidecar
 	options.ZonalShift = o.shifts.options()
 	options.Before136 = externalgrpc.Before136
-	options.Log, options.Connection, options.NotBalanced, options.NotSpreadAware = log, serving.Connection, !o.balance, !o.spread
+	options.Log, options.Connection, options.NotBalanced = log, serving.Connection, !o.balance
 	if options.Metrics, err = sidecar.NewMetrics(registry); err != nil {
 		return err
 	}
@@ -181,17 +176,10 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger, to *sidecar.
 			return nil, err
 		}
 		options := o.cluster
-		options.Log, options.Workload = log, o.spread && o.balance
+		options.Log = log
 		options.PodName, options.PodUID, options.PodNamespace = os.Getenv("POD_NAME"), os.Getenv("POD_UID"), os.Getenv("POD_NAMESPACE")
 		if !o.leaderElect {
 			options.Lease = ""
-		}
-		if o.scheduler.name != "" {
-			checker, err := predicates.New(ctx, predicates.Options{Configuration: o.scheduler.object})
-			if err != nil {
-				return nil, &usageError{err, "see --scheduler-config-file"}
-			}
-			options.DefaultConstraints = checker.DefaultConstraints()
 		}
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c, err := cluster.New(ctx, config, options)
@@ -201,9 +189,6 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger, to *sidecar.
 		}
 		w.config, w.close = config, func() { cancel(); c.Wait() }
 		to.Journal, to.Recorder = c.Journal, c.Recorder
-		if c.Workload != nil { // nil where it is not read
-			to.Workload = c.Workload
-		}
 		if c.Notices != nil { // nil where the conditions of pods are not written
 			to.Notices = c.Notices
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -31,11 +30,6 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))
 	f.StringVar(&o.priorities, "expander-priorities", "", "FILE with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone; it is read again when it changes")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
-	f.BoolVar(&o.spread, "spread-aware-split", true, "plan the nodes of all pending pods that have a topology spread at once; needs to read pods")
-	f.Var(&o.scheduler, "scheduler-config-file", "file of the KubeSchedulerConfiguration, with one profile: its default spread constraints count for pods without one of their own; needs to read services and controllers")
-	f.IntVar(&o.sidecar.Totals.Nodes, "max-nodes-total", 0, "the value passed to Cluster Autoscaler; 0 means no limit")
-	f.StringVar(&o.cores, "cores-total", "", "the value passed to Cluster Autoscaler, min:max; empty means no limit")
-	f.StringVar(&o.memory, "memory-total", "", "the value passed to Cluster Autoscaler, min:max in gigabytes; empty means no limit")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
 	f.StringVar(&o.policies, "node-group-policies", "", "FILE of NodeGroupPolicies, which declare sets; it is read again when it changes")
 	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
@@ -77,7 +71,7 @@ func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
 		refuse(o.sidecar.DryRun && o.sidecar.NoticePods, "--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod"),
 		refuse(o.sidecar.LevelScaleDown && !o.balance, "--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance"),
 		refuse(o.sidecar.Parallel < 1, "invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel),
-		o.checkCluster(), refuse(o.sidecar.Totals.Nodes < 0, "invalid --max-nodes-total %d: must not be negative", o.sidecar.Totals.Nodes), o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
+		o.checkCluster(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
 		positive(f, "max-node-provision-time", "max-node-startup-time", "backend-timeout", "grace"),
 		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration", "node-group-backoff-reset-timeout"),
 	)
@@ -95,38 +89,6 @@ func (o *sidecarOptions) checkCluster() error {
 		refuse(o.sidecar.NoticePods, "--pod-provisioning-conditions needs a cluster: without one there is no pod to write to"),
 		refuse(o.shifts.configMap != "", "--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster"),
 	)
-}
-
-// checkScheduler checks what default constraints need.
-func (o *sidecarOptions) checkScheduler() error {
-	if o.scheduler.name == "" {
-		return nil
-	}
-	return cmp.Or(
-		refuse(!o.spread || !o.balance, "--scheduler-config-file needs --spread-aware-split and --balance-similar-node-groups: its default constraints count in that plan"),
-		refuse(o.noCluster, "--scheduler-config-file needs a cluster: which pods its default constraints count is deduced from services and controllers"),
-	)
-}
-
-// readTotals reads the limits over all nodes.
-func (o *sidecarOptions) readTotals() error {
-	for _, t := range []struct {
-		flag, value string
-		unit        int64
-		to          *int64
-	}{{"cores-total", o.cores, 1, &o.sidecar.Totals.Cores}, {"memory-total", o.memory, 1 << 30, &o.sidecar.Totals.Memory}} {
-		if t.value == "" {
-			continue
-		}
-		least, most, both := strings.Cut(t.value, ":")
-		low, err := strconv.ParseInt(least, 10, 32)
-		high, err2 := strconv.ParseInt(most, 10, 32)
-		if !both || err != nil || err2 != nil || low < 0 || high < low || high < 1 {
-			return fmt.Errorf("invalid --%s %q: must be min:max, such as 0:320000", t.flag, t.value)
-		}
-		*t.to = high * t.unit
-	}
-	return nil
 }
 
 func (o *sidecarOptions) checkAddresses() error {

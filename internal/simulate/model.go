@@ -102,13 +102,13 @@ func (m *model) options() (autoscaler.Options, error) {
 	}
 	out := autoscaler.Options{
 		Timeout: callTimeout, ProvisionTime: o.MaxNodeProvisionTime, ScanInterval: setup.ScanInterval,
-		MaxNodesTotal: o.Totals.Nodes, MaxNodesPerScale: o.MaxNodesPerScaleUp, Quotas: o.Quotas,
-		Balance: !o.NotBalanced && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
+		MaxNodesTotal: o.MaxNodesTotal, MaxNodesPerScale: o.MaxNodesPerScaleUp, Quotas: o.Quotas,
+		Balance: !o.NotBalanced, Backoff: o.Backoff, Strategies: &chain,
 		StartupTaints: o.StartupTaints, Salvo: setup.Salvo, Progress: m.s.progress.step,
 		Similarity: o.Similarity, Cloud: setup.cloud(), Explain: setup.follow(),
 	}
 	if setup.mode() == Linked && out.Balance {
-		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.NotSpreadAware, MaxBalanceDeferral: o.MaxBalanceDeferral}
+		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
 	}
 	out.Before135, out.Before136 = setup.before(v135), setup.before(v136)
 	out.Checker = m.s.checker
@@ -214,7 +214,7 @@ func newSteersman(s *simulation) (*steersman, error) {
 	clock := clocktesting.NewFakeClock(s.clock.Now())
 	options := sidecar.Options{
 		Options: s.setup.Options.Options,
-		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: clock,
+		Journal: &journal{}, Nodes: nodeStates{s}, Clock: clock,
 		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
 	}
 	p := &steersman{s: s, clock: clock}
@@ -260,25 +260,4 @@ func (n nodeStates) List() ([]steering.NodeState, bool) {
 		out = append(out, state)
 	}
 	return out, true
-}
-
-// podStates are the pods as the sidecar watches them.
-type podStates struct{ s *simulation }
-
-func (p podStates) List() (steering.Workload, bool) {
-	var out steering.Workload
-	for _, n := range p.s.cluster.seen() {
-		out.Nodes, out.Pods = append(out.Nodes, n.Node), append(out.Pods, n.Pods...)
-	}
-	out.Pods = append(out.Pods, objectsOf(p.s.cluster.waiting())...)
-	return out, true
-}
-
-// Complete adds the default spread constraints, as the scheduler does.
-func (p podStates) Complete(pods []*v1.Pod) []*v1.Pod {
-	out := make([]*v1.Pod, len(pods))
-	for i, pod := range pods {
-		out[i] = p.s.checker.Defaulted(pod)
-	}
-	return out
 }

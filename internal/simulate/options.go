@@ -39,8 +39,10 @@ var policiesPath = specPath.Child("policies")
 type Options struct {
 	// Options are what Cluster Autoscaler and evenkeel, linked or as a sidecar, both go by.
 	steering.Options
-	MaxNodesPerScaleUp int // 0 means no limit
-	// Quotas are the limits over several groups; those of all nodes are Totals, too, but for their number.
+	MaxNodesTotal      int  // 0 means no limit
+	MaxNodesPerScaleUp int  // 0 means no limit
+	DisableSpreadSplit bool // turns the plan for pods with a topology spread off in a linked build
+	// Quotas are the limits over several groups, but for the number of all nodes.
 	Quotas        []autoscaler.Quota
 	StartupTaints []string
 }
@@ -54,9 +56,7 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	var c admission.Checker
 	out := Options{
 		Options: steering.Options{
-			NotBalanced:    !ptr.Deref(o.BalanceSimilarNodeGroups, true),
-			NotSpreadAware: !ptr.Deref(o.SpreadAwareSplit, true),
-			Totals:         steering.Totals{Nodes: int(o.MaxNodesTotal)},
+			NotBalanced: !ptr.Deref(o.BalanceSimilarNodeGroups, true),
 			Backoff: backoff.Options{
 				Initial: durationOr(o.InitialNodeGroupBackoffDuration, 0), Max: durationOr(o.MaxNodeGroupBackoffDuration, 0),
 				Reset: durationOr(o.NodeGroupBackoffResetTimeout, 0),
@@ -64,7 +64,9 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 			MaxNodeProvisionTime: durationOr(o.MaxNodeProvisionTime, 0),
 			MaxBalanceDeferral:   durationIfGiven(o.MaxBalanceDeferral),
 		},
+		MaxNodesTotal:      int(o.MaxNodesTotal),
 		MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
+		DisableSpreadSplit: !ptr.Deref(o.SpreadAwareSplit, true),
 		StartupTaints:      o.StartupTaints,
 	}
 	compared, errs := similarity(o, at)
@@ -91,13 +93,11 @@ func (l *loader) readQuotas() {
 		to.Quotas = append(to.Quotas, q)
 	}
 	if cores, _ := parseTotal(o.CoresTotal); cores.Max > 0 { // checked by Validate
-		to.Totals.Cores = cores.Max
 		add("cores-total", autoscaler.QuotaCores, cores)
 	}
 	if memory, _ := parseTotal(o.MemoryTotal); memory.Max > 0 {
 		inBytes := func(gibibytes int64) int64 { return min(gibibytes, math.MaxInt64/gib) * gib }
-		to.Totals.Memory = inBytes(memory.Max)
-		add("memory-total", autoscaler.QuotaMemory, Total{inBytes(memory.Min), to.Totals.Memory})
+		add("memory-total", autoscaler.QuotaMemory, Total{inBytes(memory.Min), inBytes(memory.Max)})
 	}
 	gpus := map[string]Total{}
 	for _, text := range o.GPUTotal {

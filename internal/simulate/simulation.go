@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -316,8 +317,8 @@ func (s *simulation) round(ctx context.Context) {
 		s.tellStory(at, up)
 		s.ledger.book(up)
 		s.stirred = s.stirred || len(up.Attempts) > 0 || len(up.Repairs) > 0
-		if up.Grew() > 0 {
-			s.nextScan = later(s.clock.Now(), now.Add(loopTime)) // the next loop follows at once
+		if slices.ContainsFunc(up.Attempts, func(a autoscaler.Attempt) bool { return a.Err == nil }) {
+			s.nextScan = later(s.clock.Now(), now.Add(loopTime)) // the next loop follows at once, whatever was granted
 		}
 	}
 	s.book(at, report.ScaleDown)

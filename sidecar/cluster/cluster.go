@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -62,13 +61,8 @@ type Options struct {
 	GPULabel string
 	// Timeout bounds one Load or Save. 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Workload has pods and nodes watched, for plans that cover all pending pods.
-	Workload bool
 	// PodConditions count the conditions of pods that are written; nil means that none is.
 	PodConditions *conditions.Metrics
-	// DefaultConstraints are the default spread constraints of the scheduler's profile. If some of
-	// them must hold, services and controllers are watched too, for the Workload.
-	DefaultConstraints []v1.TopologySpreadConstraint
 	// Clock is the real one if nil.
 	Clock clock.Clock
 	// Log receives a line when the watch breaks and when it works again. The zero value logs
@@ -97,8 +91,7 @@ type Cluster struct {
 	Journal  *Journal
 	Nodes    *Nodes
 	Recorder *Recorder
-	Workload *Workload // nil unless it is wanted
-	Notices  *Notices  // nil unless conditions of pods are wanted
+	Notices  *Notices // nil unless conditions of pods are wanted
 
 	running sync.WaitGroup
 }
@@ -107,7 +100,6 @@ var (
 	_ sidecar.Journal  = (*Journal)(nil)
 	_ sidecar.Nodes    = (*Nodes)(nil)
 	_ sidecar.Recorder = (*Recorder)(nil)
-	_ sidecar.Workload = (*Workload)(nil)
 
 	_ sidecar.PodNotices = (*Notices)(nil)
 )
@@ -139,10 +131,6 @@ func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluste
 		Recorder: newRecorder(ctx, client, &o),
 	}
 	c.running.Go(func() { c.Nodes.run(ctx, client) })
-	if o.Workload {
-		c.Workload = newWorkload(client, &o)
-		c.running.Go(func() { c.Workload.run(ctx) })
-	}
 	if o.PodConditions != nil {
 		c.Notices = newNotices(client, &o)
 		c.running.Go(func() { c.Notices.run(ctx) })

@@ -92,14 +92,6 @@ func byName(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// get returns what is kept of one object.
-func (c *collection[T, V]) get(namespace, name string) (one V, ok bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	one, ok = c.objects[types.NamespacedName{Namespace: namespace, Name: name}]
-	return one, ok
-}
-
 // Transformer lets the watch drop, while it still gathers the first list, what is not looked at. A
 // node has 10 to 20 kB otherwise.
 func (c *collection[T, V]) Transformer() cache.TransformFunc {

@@ -23,6 +23,8 @@ type fleet struct {
 	m     *steering.Machine
 	now   time.Time
 	sizes map[string]int
+	// perNode is how many of the pods a node takes; 0 means one.
+	perNode map[string]int
 }
 
 // ask begins a loop in which Cluster Autoscaler asks for nodes for so many pods, one on each, in some
@@ -33,7 +35,7 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	f.m.Tick(f.now)
 	f.m.Observe(nil, true)
 	reading := &steering.Cloud{At: f.now, Groups: map[string]*steering.Group{}}
-	question := steering.Question{Question: expander.Question{Nodes: map[string]*v1.Node{}}}
+	question := steering.Question{Nodes: map[string]*v1.Node{}}
 	var pending []int
 	for i := range pods {
 		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})
@@ -50,7 +52,8 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 		reading.Groups[zone] = g
 	}
 	for _, zone := range groups {
-		question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: pods, Pods: pending})
+		nodes := ceilDiv(pods, max(1, f.perNode[zone]))
+		question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: nodes, Pods: pending})
 	}
 	f.m.LoopBegins(f.now, reading)
 	answer, err := f.m.Asked(question)
@@ -74,48 +77,62 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	return grant.Nodes
 }
 
-// Cluster Autoscaler leaves a group out for no reason that is known here, loop after loop. That it
-// counts none of the group's nodes on their way is a guess. It is shown the group without them, so that
-// it can ask for it, and less is granted for two loops; then its need counts. What is known is no
-// guess: a new process of it counts no node that is on its way, however long it takes.
-func TestAGuessHoldsForTwoLoops(t *testing.T) {
-	for _, process := range []bool{false, true} {
-		m, err := steering.New("this process", steering.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0, "b": 0}}
-		f.ask(6, "a", "b")
-		f.ask(3, "a", "b")
-		if want := map[string]int{"a": 3, "b": 3}; !maps.Equal(f.sizes, want) {
-			t.Fatalf("sizes %v, want %v", f.sizes, want)
-		}
-		if process {
-			m.NewProcess(false)
-			if m.Shown("a") != 0 || m.Shown("b") != 0 {
-				t.Errorf("a new process is shown sizes of %d and %d, which it would wait for", m.Shown("a"), m.Shown("b"))
-			}
-			f.ask(9, "a") // and counts those of a from now on
-		}
-		var granted []int
-		for range 5 {
-			granted = append(granted, f.ask(3, "a"))
-		}
-		first := 0
-		for first < len(granted) && granted[first] == 0 {
-			first++
-		}
-		if got, want := first, 2; !process && got != want {
-			t.Errorf("granted %v: nothing for %d loops, want %d", granted, got, want)
-		}
-		if process && first < len(granted) {
-			t.Errorf("granted %v, although as much is on its way in b", granted)
-		}
-		if m.Shown("b") != 0 {
-			t.Errorf("b is shown with %d nodes, and so left out on and on", m.Shown("b"))
+// A new process of Cluster Autoscaler counts no node that is on its way. It is shown groups without them, so that it
+// can ask for them, and less is granted where they are; but not for long.
+func TestWhatIsNotCountedHoldsForAMinute(t *testing.T) {
+	m, err := steering.New("this process", steering.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0, "b": 0}}
+	f.ask(6, "a", "b")
+	f.ask(3, "a", "b")
+	if want := map[string]int{"a": 3, "b": 3}; !maps.Equal(f.sizes, want) {
+		t.Fatalf("sizes %v, want %v", f.sizes, want)
+	}
+	m.NewProcess(false)
+	if m.Shown("a") != 0 || m.Shown("b") != 0 {
+		t.Errorf("a new process is shown sizes of %d and %d, which it would wait for", m.Shown("a"), m.Shown("b"))
+	}
+	f.ask(9, "a") // and counts those of a from now on
+	for loop := range 12 {
+		if granted := f.ask(3, "a"); (granted == 0) != (loop < 7) {
+			t.Errorf("%d nodes granted in loop %d, although as many are on their way in b; want none in seven loops", granted, loop)
 		}
 	}
+	if m.Shown("b") != 0 {
+		t.Errorf("b is shown with %d nodes, and so left out on and on", m.Shown("b"))
+	}
 }
+
+// A daemon takes more of the nodes of zone b, so that they take two of the pods and the others three: each
+// member's own room counts for how many nodes are needed.
+func TestEachMembersOwnRoomCounts(t *testing.T) {
+	m, err := steering.New("this process", steering.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}}
+	for left := 22; left > 0; {
+		left = 22
+		f.ask(left-f.room(), "a", "b", "c")
+		left -= f.room()
+	}
+	if want := map[string]int{"a": 3, "b": 3, "c": 3}; f.room() < 22 || !maps.Equal(f.sizes, want) {
+		t.Errorf("sizes %v with room for %d pods, want %v", f.sizes, f.room(), want)
+	}
+}
+
+// room is how many pods the nodes take.
+func (f *fleet) room() int {
+	room := 0
+	for zone, size := range f.sizes {
+		room += size * f.perNode[zone]
+	}
+	return room
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // An order that was on its way when its process ended counts from when it was given. The group had its
 // last nodes long before: the new process must not take what is coming for overdue.
