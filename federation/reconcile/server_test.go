@@ -31,6 +31,8 @@ type server struct {
 	writes   []string // of local objects: "POST deployments/web 3"
 	// answers may answer a request in place of the server: it returns a code other than 0.
 	answers func(r *http.Request) (code int, status metav1.Status)
+	// wrote is called after a write and before it is answered, if it is set.
+	wrote func(r *http.Request)
 	// stored is called when an object is stored, with the server locked.
 	stored func(s *server, path string, o *unstructured.Unstructured)
 	// able is how many pods it is able to run, quota how many may be created, and pods how many
@@ -209,6 +211,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: "not found"})
 	default:
 		s.write(w, r)
+		if s.wrote != nil {
+			s.wrote(r)
+		}
 	}
 }
 

@@ -43,9 +43,10 @@ type fleet struct {
 }
 
 const (
-	frs    = "/apis/evenkeel.dev/v1alpha1/namespaces/shop/federatedreplicasets/web"
-	local  = "/apis/apps/v1/namespaces/shop/replicasets/web"
-	within = 30 * time.Second
+	frs   = "/apis/evenkeel.dev/v1alpha1/namespaces/shop/federatedreplicasets/web"
+	local = "/apis/apps/v1/namespaces/shop/replicasets/web"
+	// within is longer than all times of the controllers, and than a busy machine takes.
+	within = 5 * time.Minute
 )
 
 var quiet sync.Once
@@ -134,7 +135,7 @@ func (f *fleet) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	m := members.New(members.Options{ProbeInterval: 50 * time.Millisecond, OfflineAfter: time.Minute, StabilizationTime: 100 * time.Millisecond, CallTimeout: time.Second})
+	m := members.New(members.Options{ProbeInterval: 50 * time.Millisecond, ProbeTimeout: within, CallTimeout: within, OfflineAfter: time.Minute, StabilizationTime: 100 * time.Millisecond})
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{m, New(m, Options{})} {
 		if err := c.SetupWithManager(mgr); err != nil {
 			f.t.Fatal(err)

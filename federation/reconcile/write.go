@@ -53,6 +53,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 			if w.Content {
 				r.sent.makes(key, w.Cluster, &f.Spec, o)
 			}
+			r.triggers.Pass(key, settle) // the change may have shown, and been passed over, while the answer was under way
 			r.record(f, about)
 			return
 		}
