@@ -29,6 +29,8 @@ func targets(t *testing.T, text string) (list []Target) {
 				target.Capacity = &value
 			case "current":
 				target.Current = value
+			case "taken":
+				target.Taken = &value
 			default:
 				t.Fatalf("no such field: %s", pair[0])
 			}
@@ -202,6 +204,8 @@ func TestReasons(t *testing.T) {
 		{9, "a max 2; b min 5; c", nil, []Reason{ReasonMax, ReasonMin, ReasonWeight}},
 		{9, "a weight 0; b weight 0 min 5; c", nil, []Reason{ReasonWeight, ReasonMin, ReasonWeight}},
 		{6, "a min 4; b min 4", with(totalWins), []Reason{ReasonMin, ReasonMin}},
+		{1, "a min 1 weight 0 capacity 0 taken 0; b; c min 1 capacity 0", with(totalWins, healthyOnly), []Reason{ReasonCapacity, ReasonWeight, ReasonCapacity}},
+		{2, "a current 2; b min 1 max 1 capacity 0; c min 2 capacity 1", with(totalWins, priority, stay), []Reason{ReasonOrder, ReasonCapacity, ReasonMin}},
 		{50, "A current 20; B; C", with(stay), []Reason{ReasonSticky, ReasonWeight, ReasonWeight}},
 		{45, "A current 15; B; C", with(stay), []Reason{ReasonWeight, ReasonWeight, ReasonWeight}},
 		{50, "A current 10; B current 70", with(stay), []Reason{ReasonSticky, ReasonWeight}},

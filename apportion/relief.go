@@ -23,7 +23,8 @@ func (p *problem) relieve(keep, desired []int64) plan {
 			claims[i] = p.claim(i, own, runs[i])
 		}
 	}
-	result := plan{held: p.completeMinimums(claims)}
+	stretches := func(i int) bool { return p.stretches(p.targets[i], grows, keep[i]) }
+	result := plan{held: p.completeMinimums(claims, stretches)}
 	if grows {
 		for i, t := range p.targets {
 			if t.weight == 0 {
@@ -38,10 +39,8 @@ func (p *problem) relieve(keep, desired []int64) plan {
 		case p.total > placed && keep[i] > t.capacity:
 			result.held[i] = true
 		case runnable[i] < t.capacity || !wanting(i):
-		case grows:
-			result.held[i] = result.held[i] || t.capacity < t.max && t.weight > 0 && (p.relieves(t) || t.taken >= t.capacity)
 		default:
-			result.held[i] = t.capacity < keep[i]
+			result.held[i] = result.held[i] || stretches(i) && (t.weight > 0 || !grows)
 		}
 	}
 	result.assigned = desired
@@ -56,10 +55,19 @@ func (p *problem) relieves(t target) bool {
 	return p.relief != HealthyOnly || !t.known
 }
 
+// stretches reports whether a larger capacity would raise the upper bound of a target: what keeps all
+// that it took over would have taken over more, and where targets shrink none gets more than it has.
+func (p *problem) stretches(t target, grows bool, keep int64) bool {
+	if !grows {
+		return t.capacity < keep
+	}
+	return t.capacity < t.max && (p.relieves(t) || t.taken >= t.capacity)
+}
+
 // completeMinimums raises the lower bounds, in granting order, to the minimums that were not
 // granted but can be met now because others cannot run theirs. It returns which targets only their
 // capacity holds back.
-func (p *problem) completeMinimums(claims []Claim) (held []bool) {
+func (p *problem) completeMinimums(claims []Claim, stretches func(i int) bool) (held []bool) {
 	held = make([]bool, len(claims))
 	left := p.total
 	for _, c := range claims {
@@ -70,7 +78,7 @@ func (p *problem) completeMinimums(claims []Claim) (held []bool) {
 		more := min(left, max(0, min(t.min, c.High)-c.Low))
 		c.Low += more
 		left -= more
-		held[i] = left > 0 && c.Low < t.min && c.Low == t.capacity && p.relieves(t)
+		held[i] = left > 0 && c.Low < t.min && c.Low == t.capacity && stretches(i)
 	}
 	return held
 }
