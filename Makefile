@@ -80,10 +80,11 @@ worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSe
 	@$(GO) test ./workloadspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsAfterQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./workloadspread/reconcile -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsWhateverFails$$' -loops $(WORLDS) -from $(FROM)
 
-nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 1,000 pods of WorkloadSpreads at once, 50,000 clusters with spread pods, 10,000 random fleets of each kind in simulate, a mixed fleet beside a stock Cluster Autoscaler where CLUSTER_AUTOSCALER_BINARY names one, and every fuzz target for five minutes.
+nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 1,000 pods of WorkloadSpreads at once, 50,000 clusters with spread pods, 10,000 random fleets of each kind in simulate, ten times the draws of every property, a mixed fleet beside a stock Cluster Autoscaler where CLUSTER_AUTOSCALER_BINARY names one, and every fuzz target for five minutes.
 	@$(GO) test ./steering -count=1 -timeout 60m $(TESTFLAGS) -run '^TestModel$$' -deep
 	@$(GO) test ./topologyspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFitsAndScoresEqualThoseOfTheScheduler$$' -clusters 50000
 	@$(GO) test ./internal/simulate -count=1 -timeout 300m $(TESTFLAGS) -run '^TestModesOnRandomFleets$$' -fleets 10000
+	@RAPID_CHECKS=1000 $(GO) test ./... -count=1 -timeout 120m $(TESTFLAGS)
 	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFleetOfBalancers$$' . -balancers 500
 	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFederatedLoad$$' . -federated 200 -federated-clusters 5 -federated-idle 1m
 	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestWorkloadSpreads$$/^worlds$$/^ten' . -spread-pods 100
