@@ -102,10 +102,13 @@ func (s *server) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// patience is longer than a busy machine takes.
+const patience = 5 * time.Minute
+
 // await reads the log until something in it matches.
 func (s *server) await(t *testing.T, pattern *regexp.Regexp) []string {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for {
 		if found := pattern.FindStringSubmatch(s.log); found != nil {
 			return found

@@ -140,7 +140,7 @@ func TestSidecarWithoutItsCloud(t *testing.T) {
 		t.Helper()
 		cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", address)
 		cloud.address(t, "Serving the cloud provider")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for client.Refresh(ctx) != nil {
 			if ctx.Err() != nil {
@@ -182,7 +182,7 @@ func TestSidecarsWithOneJournal(t *testing.T) {
 // Told to stop, the program answers the call in flight first; where the cloud takes longer than the
 // grace, it says so and has the order in its journal.
 func TestSidecarStopsWithACallInFlight(t *testing.T) {
-	for grace, want := range map[string]string{"20s": "", "100ms": "Stopped before the cloud answered an increase"} {
+	for grace, want := range map[string]string{"5m": "", "100ms": "Stopped before the cloud answered an increase"} {
 		t.Run(grace, func(t *testing.T) {
 			dir := t.TempDir()
 			fleet, journal := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "journal.json")
@@ -200,7 +200,7 @@ func TestSidecarStopsWithACallInFlight(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer := make(chan error, 1)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as long as Cluster Autoscaler waits
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			go func() { answer <- client.IncreaseSize(ctx, "a", 1) }()
 			awaitText(t, journal, `"delta":1`)
@@ -224,7 +224,7 @@ func TestSidecarStopsWithACallInFlight(t *testing.T) {
 // awaitText waits until a file has a text in it.
 func awaitText(t *testing.T, file, want string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := clock.RealClock{}.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

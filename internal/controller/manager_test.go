@@ -67,10 +67,10 @@ func run(t *testing.T, s *server, w *watcher, o controller.Options) (m *controll
 	return m, func() error { cancel(); return <-done }, done
 }
 
-// eventually waits until something holds.
+// eventually waits until something holds, for longer than a busy machine takes.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
