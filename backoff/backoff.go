@@ -45,9 +45,12 @@ func New(o Options) *Backoff {
 // alone twice as long. A group that fails while it is backed off is left alone for the same
 // duration again, since the cause may be the same.
 func (b *Backoff) Failed(group, reason string, now time.Time) {
-	f := Failure{Duration: b.Initial}
+	f := Failure{Duration: b.Initial, First: now}
 	if last, known := b.groups[group]; known && now.Sub(last.Failed) <= b.Reset {
 		f.Duration = last.Duration
+		if !last.First.IsZero() { // as in what older releases have stored
+			f.First = last.First
+		}
 		if !b.holds(last, now) {
 			f.Duration = min(2*last.Duration, b.Max)
 		}
@@ -87,9 +90,13 @@ func (b *Backoff) holds(f Failure, now time.Time) bool {
 type Failure struct {
 	Duration time.Duration `json:"duration"` // for which the group is left alone, in nanoseconds
 	Until    time.Time     `json:"until"`
-	Failed   time.Time     `json:"failed"` // the last time
+	First    time.Time     `json:"first,omitzero"` // of the failures that the duration has grown with
+	Failed   time.Time     `json:"failed"`         // the last time
 	Reason   string        `json:"reason"`
 }
+
+// Failure returns what is remembered of a group; the zero value if nothing is.
+func (b *Backoff) Failure(group string) Failure { return b.groups[group] }
 
 // Failures returns all that is remembered, by group, for the caller to store.
 func (b *Backoff) Failures() map[string]Failure { return maps.Clone(b.groups) }

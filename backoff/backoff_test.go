@@ -50,6 +50,13 @@ func TestBackoffDoublesAndForgets(t *testing.T) {
 			if _, _, active := b.Active("a", at(test.until)); active {
 				t.Error("still backed off at the end")
 			}
+			first := at(0)
+			if last := test.failures[len(test.failures)-1]; len(test.failures) > 1 && last-test.failures[len(test.failures)-2] > backoff.DefaultReset {
+				first = at(last)
+			}
+			if got := b.Failure("a").First; !got.Equal(first) {
+				t.Errorf("first failed at %v, want %v", got, first)
+			}
 			if _, _, active := b.Active("b", at(0)); active {
 				t.Error("another group is backed off")
 			}

@@ -217,7 +217,7 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 		told  string // of b, on the status page
 	}{
 		{2 * time.Minute, []int{3, 3, 3}, ""},
-		{4 * time.Minute, []int{5, 0, 4}, "until 2026-08-01T12:07:"},
+		{4 * time.Minute, []int{5, 0, 4}, "boot, first at 2026-08-01T12:02:"},
 		{11 * time.Minute, []int{9, 1, 8}, ""},
 		{13 * time.Minute, []int{9, 9, 9}, ""},
 	} {

@@ -49,6 +49,7 @@ var gauges = []struct {
 	{metric{"in_flight_nodes", "Nodes that are ordered and not ready yet."}, func(g *steering.Gauges) float64 { return float64(g.InFlight) }},
 	{metric{"unseen_nodes", "Nodes on their way that Cluster Autoscaler cannot see."}, func(g *steering.Gauges) float64 { return float64(g.Unseen) }},
 	{metric{"backed_off_node_groups", "Node groups that are left alone now."}, func(g *steering.Gauges) float64 { return float64(g.BackedOff) }},
+	{metric{"unreadable_node_groups", "Node groups that could not be read for some loops in a row; their sizes and instances are old."}, func(g *steering.Gauges) float64 { return float64(g.Unreadable) }},
 	{metric{"limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more."}, func(g *steering.Gauges) float64 { return float64(g.Limited) }},
 	{metric{"backed_off_sets", "Sets left out of the answers because all their members are left alone."}, func(g *steering.Gauges) float64 { return float64(g.ClosedSets) }},
 	{metric{"held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."}, func(g *steering.Gauges) float64 { return float64(g.Held) }},

@@ -34,7 +34,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	s.readConfiguration()
 	err := s.read(ctx, began)
 	s.observe(func(m *steering.Machine) {
-		s.fetchErr = err
+		s.cloudRead(err)
 		if err != nil {
 			m.LoopSkipped(began)
 			s.o.Metrics.refreshFailures.Inc()
@@ -101,7 +101,7 @@ func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 		if read := s.takeFetched(); read != nil {
 			m.Show(read)
 		}
-		s.fetchErr = nil
+		s.cloudRead(nil)
 		v = s.view
 	})
 	return v, nil

@@ -19,11 +19,26 @@ func (s *Sidecar) Ready() error {
 func (s *Sidecar) ready() error {
 	switch {
 	case s.fetchErr != nil:
-		return fmt.Errorf("the cloud does not answer: %w", s.fetchErr)
+		return fmt.Errorf("the cloud has not answered since %s: %w", s.failing.UTC().Format(time.RFC3339), s.fetchErr)
 	case s.view == nil:
 		return errors.New("the cloud has not been read yet")
 	}
 	return nil
+}
+
+// cloudRead notes whether the cloud could be read. It logs when that begins to fail and when it has
+// ended. The caller holds mu.
+func (s *Sidecar) cloudRead(err error) {
+	now := s.o.Clock.Now()
+	switch {
+	case err != nil && s.failing.IsZero():
+		s.failing = now
+		s.o.Log.Error(err, "The cloud cannot be read; loops are skipped until it can")
+	case err == nil && !s.failing.IsZero():
+		s.o.Log.Info("The cloud can be read again", "after", now.Sub(s.failing).Round(time.Second).String())
+		s.failing = time.Time{}
+	}
+	s.fetchErr = err
 }
 
 // Status reports what the sidecar knows and last decided.
@@ -48,7 +63,7 @@ func (s *Sidecar) Status() (out steering.Status) {
 		slices.Reverse(out.Decisions)
 		out.InFull = slices.Clone(s.history.inFull)
 		slices.Reverse(out.InFull)
-		out.Warnings = s.history.attention()
+		out.Warnings = append(out.Warnings, s.history.attention()...)
 	})
 	if s.o.Nodes != nil {
 		if _, ok := s.o.Nodes.List(); !ok {

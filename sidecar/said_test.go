@@ -3,13 +3,16 @@ package sidecar_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
@@ -147,5 +150,102 @@ func TestAMemberThatFailsIsSaid(t *testing.T) {
 	}
 	if events["SetUneven"] != 1 {
 		t.Errorf("events %v", events)
+	}
+	b := w.front.Status().Groups[1].Backoff
+	if !regexp.MustCompile(`^boot, first at 2026-08-01T12:02:\d\dZ, tried again at 2026-08-01T12:07:\d\dZ: 3 instances never became nodes$`).MatchString(b) {
+		t.Errorf("b is backed off: %s", b)
+	}
+}
+
+// TestPodsThatWantItUnevenAreNoWarning: where pods are pinned to a zone the event says so, and is none
+// that somebody should look at.
+func TestPodsThatWantItUnevenAreNoWarning(t *testing.T) {
+	var said []string
+	pinned := podsOf("p", 6, 1)
+	for _, pod := range pinned {
+		pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "b"}
+	}
+	s := setup{seed: 1, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: pinned}}}
+	s.sidecar.Recorder = sentences(func(warning bool, reason, message string) {
+		said = append(said, fmt.Sprint(warning, " ", reason, ": ", message))
+	})
+	w := newWorld(t, s)
+	if state := w.settle(10 * time.Minute); fmt.Sprint(state.Sizes()) != "[0 6 0]" {
+		t.Fatalf("sizes %v\n%s", state.Sizes(), w.log())
+	}
+	want := "false SetUneven: The set of node group a is uneven after a scale-up: a has 0 of 2: no pod that needed nodes can run there"
+	if len(said) != 1 || said[0] != want {
+		t.Errorf("%q, want %q", said, want)
+	}
+}
+
+type sentences func(warning bool, reason, message string)
+
+func (s sentences) Event(warning bool, reason, message string) { s(warning, reason, message) }
+
+// TestAnOutageIsLogged: when the cloud begins to fail and when it can be read again, once each.
+func TestAnOutageIsLogged(t *testing.T) {
+	var lines []string
+	s := ten()
+	s.cloud.Calls = []v1alpha1.CallFault{{FaultWindow: during(5*time.Minute, 5*time.Minute+30*time.Second), Error: "boom"}}
+	s.sidecar.Log = funcr.New(func(_, line string) {
+		if strings.Contains(line, "cloud can") {
+			lines = append(lines, line)
+		}
+	}, funcr.Options{})
+	w := newWorld(t, s)
+	w.ca.Run(5*time.Minute + 15*time.Second)
+	if status := w.front.Status(); status.Ready || !strings.Contains(status.NotReady, "has not answered since 2026-08-01T12:05:") {
+		t.Errorf("ready %t: %q", status.Ready, status.NotReady)
+	}
+	w.ca.Run(10 * time.Minute)
+	if len(lines) != 2 || !strings.Contains(lines[0], "cannot be read") || !regexp.MustCompile(`can be read again" "after"="(2\d|3\d)s"`).MatchString(lines[1]) {
+		t.Errorf("%q", lines)
+	}
+}
+
+// TestAGroupThatCannotBeReadIsSaid: by an event, a number and a warning, all of which go when it can be
+// read again. A single call that is lost is none.
+func TestAGroupThatCannotBeReadIsSaid(t *testing.T) {
+	events := told{}
+	registry, metrics := metered(t)
+	s := ten()
+	s.sidecar.Metrics, s.sidecar.Recorder = metrics, events
+	s.cloud.Calls = []v1alpha1.CallFault{
+		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"a"}, FaultWindow: during(4*time.Minute, 5*time.Minute), First: 1, Error: "lost"},
+		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"b"}, FaultWindow: during(6*time.Minute, 7*time.Minute), Error: "boom"},
+	}
+	w := newWorld(t, s)
+	for _, step := range []struct {
+		at   time.Duration
+		said float64
+	}{{6 * time.Minute, 0}, {6*time.Minute + 50*time.Second, 1}, {8 * time.Minute, 0}} {
+		w.ca.Run(step.at)
+		status := w.front.Status()
+		warned := slices.ContainsFunc(status.Warnings, func(w string) bool {
+			return strings.Contains(w, "Node group b has not been readable since 2026-08-01T12:06:")
+		})
+		if value(t, registry, "unreadable_node_groups") != step.said || warned != (step.said > 0) || len(status.Warnings) != int(step.said) {
+			t.Errorf("after %s: %v, warnings %q", step.at, value(t, registry, "unreadable_node_groups"), status.Warnings)
+		}
+	}
+	if events["NodeGroupUnreadable"] != 1 || events["NodeGroupReadable"] != 1 {
+		t.Errorf("events %v", events)
+	}
+}
+
+// TestTheSetThatPodsWaitForIsNamed on the status page.
+func TestTheSetThatPodsWaitForIsNamed(t *testing.T) {
+	s := ten()
+	w := newWorld(t, s)
+	var sets []string
+	for w.clock.Since(start) < 2*time.Minute {
+		w.ca.Step()
+		if waits := w.front.Status().Withheld; waits != nil {
+			sets = waits.Sets
+		}
+	}
+	if fmt.Sprint(sets) != "[a]" {
+		t.Errorf("pods wait for the sets %v", sets)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
@@ -31,10 +32,11 @@ type Sidecar struct {
 	view        *view // what Cluster Autoscaler is shown; nil before the first reading
 	fetched     *view // read and not shown yet
 	fetchErr    error
-	gpuAsked    *string // connection on which the GPU label was last asked for
-	refreshedOn string  // connection of the last Refresh
-	askedSince  bool    // the expander was asked after it
-	journalOf   string  // connection for which the journal was read
+	failing     time.Time // since when the cloud cannot be read; zero if it can
+	gpuAsked    *string   // connection on which the GPU label was last asked for
+	refreshedOn string    // connection of the last Refresh
+	askedSince  bool      // the expander was asked after it
+	journalOf   string    // connection for which the journal was read
 	journalRead bool
 	memory      memory
 	history     history

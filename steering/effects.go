@@ -63,6 +63,11 @@ func (s *Machine) event(reason, message string) {
 	s.out.Events = append(s.out.Events, Event{Reason: reason, Message: message})
 }
 
+// inform is event for what needs no attention.
+func (s *Machine) inform(reason, message string) {
+	s.out.Events = append(s.out.Events, Event{Reason: reason, Message: message, Normal: true})
+}
+
 // note has a decision kept and logged.
 func (s *Machine) note(d Decision) {
 	d.Time = s.now

@@ -32,6 +32,40 @@ func (p proof) and(q proof) proof {
 	return q
 }
 
+// A cause says what has failed, so that a reader knows where to look.
+type cause string
+
+const (
+	byCloud   cause = "cloud"   // it refuses, or does not create instances
+	byBoot    cause = "boot"    // instances do not register as nodes, or vanish before
+	byKubelet cause = "kubelet" // nodes are registered and do not become ready
+	byNetwork cause = "network" // orders are not answered
+)
+
+// ordering is why an order was not carried out.
+func ordering(err error) cause {
+	if cloudprovider.Refused(err) {
+		return byCloud
+	}
+	return byNetwork
+}
+
+// overdue is why nodes on their way do not come, by how far the furthest of them has got.
+func (s *Machine) overdue(g *Group) cause {
+	what := byCloud
+	for i := range g.Instances {
+		instance := &g.Instances[i]
+		switch node, registered := s.at.nodes[instance.ID]; {
+		case instance.State == cloudprovider.InstanceDeleting || node.Ready:
+		case registered:
+			return byKubelet
+		default:
+			what = byBoot
+		}
+	}
+	return what
+}
+
 // allowance returns how many more nodes a member may get now, as long as the others can take the
 // rest. If nothing limits the member, why is empty.
 func allowance(p proof, n counted) (nodes int, why string) {
@@ -116,6 +150,7 @@ func (s *Machine) writeOff(g *Group, b *groupState) {
 // watch looks at what has become of a group's nodes since the last reading: they came, vanished, or
 // are overdue. The function wasReady reports which instances had been ready nodes by then.
 func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string) bool) {
+	s.noteReading(g, b)
 	if g.Err != nil || b.order != nil {
 		return
 	}
@@ -132,7 +167,7 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 	}
 	if neverReady > 0 {
 		b.neverReady = true
-		s.fail(g.ID, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
+		s.fail(g.ID, byBoot, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
 	}
 	if n := s.at.count(g, b); n.due > 0 && !b.Ordered.IsZero() && s.at.now.Sub(b.Ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
@@ -142,7 +177,7 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 // undelivered records the failure of a member whose nodes did not come in time.
 func (s *Machine) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.writeOff(g, b)
-	s.fail(g.ID, why, bringNode)
+	s.fail(g.ID, s.overdue(g), why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
@@ -215,20 +250,20 @@ func (s *Machine) shut(id string) bool {
 }
 
 // fail backs a member off.
-func (s *Machine) fail(id, why string, p proof) {
+func (s *Machine) fail(id string, what cause, why string, p proof) {
 	now := s.now
 	b := s.state(id)
 	b.Proof = b.Proof.and(p)
-	s.backoff.Failed(id, why, now)
+	s.backoff.Failed(id, string(what)+": "+why, now)
 	s.noticeFailure(id, why)
 	until, _, _ := s.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)
-	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))
+	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s: %s", id, until.UTC().Format(time.TimeOnly), what, why))
 }
 
 // failHidden backs a member off for a failure that is kept from Cluster Autoscaler.
-func (s *Machine) failHidden(id, why string, p proof) {
-	s.fail(id, why, p)
+func (s *Machine) failHidden(id string, what cause, why string, p proof) {
+	s.fail(id, what, why, p)
 	s.state(id).hidden = s.now
 }
 
@@ -239,7 +274,7 @@ func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr 
 	n := b.deletedBy(nodes, s.now)
 	s.count(NodesGivenUp, n)
 	if n > 0 && s.HidesFailures() {
-		s.fail(id, fmt.Sprintf("%d instances never became nodes", n), bringNode)
+		s.fail(id, byBoot, fmt.Sprintf("%d instances never became nodes", n), bringNode)
 	}
 	if readErr == nil && b.order == nil {
 		b.target = target

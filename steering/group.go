@@ -30,7 +30,8 @@ type groupState struct {
 	// if none is.
 	missing time.Time
 	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
-	empty time.Time
+	empty      time.Time
+	unreadable unreadable
 	// hidden is the time of the last failure that Cluster Autoscaler does not know of.
 	hidden time.Time
 	// neverReady reports whether instances have vanished before they became ready nodes: missing
@@ -44,6 +45,8 @@ type groupState struct {
 	// inFull is why the group was last increased in full, and held what kept it from growing in the
 	// last split; both until its set is even.
 	inFull, held string
+	// pinned reports whether no pod of the last question for its set may run in the group.
+	pinned bool
 	// coming are the orders of the nodes on their way.
 	coming nodegroupset.Orders
 	// order is an increase whose end is not known.

@@ -369,7 +369,7 @@ func (s *Machine) refused(id string, b *groupState, err error) {
 	}
 	b.order = nil
 	if !cloudprovider.OwnMistake(err) {
-		s.failHidden(id, err.Error(), takeOrder)
+		s.failHidden(id, ordering(err), err.Error(), takeOrder)
 	}
 	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
 }

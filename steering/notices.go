@@ -87,18 +87,26 @@ func (s *Machine) noticeAnswer(v Grant, granted int, err error) {
 	if !s.o.NoticePods || v.about == nil || err == nil && granted == 0 || err != nil && !v.refuse && !cloudprovider.Refused(err) || errors.Is(err, ErrNotLeader) {
 		return
 	}
-	id := v.group.ID
+	id, name := v.group.ID, s.named(v.group.ID)
 	for _, i := range v.about.served(id) {
 		a := s.await(v.about.from.request.Pods[i])
 		switch {
 		case a == nil, err != nil && a.Message != "" && !a.Acting: // it stays given up
 		case err != nil:
-			s.notice(a, true, true, fmt.Sprintf("node group %s cannot grow: %v", id, err))
+			s.notice(a, true, true, fmt.Sprintf("%s cannot grow: %v", name, err))
 		default:
 			a.groups[id] = true
-			s.notice(a, true, false, "node group "+id+" grows")
+			s.notice(a, true, false, name+" grows")
 		}
 	}
+}
+
+// named is a group with its set, of which any member may bring the node.
+func (s *Machine) named(id string) string {
+	if s.hasPeers(id) {
+		return fmt.Sprintf("node group %s of the set of %s", id, s.set(id))
+	}
+	return "node group " + id
 }
 
 // served are the pods of the question that get nodes when a group grows, by index. Those of its split
@@ -118,10 +126,12 @@ func (p *pick) served(id string) []int {
 
 // noticeFailure says to the pods that wait for a group that it has failed.
 func (s *Machine) noticeFailure(id, why string) {
+	name := ""
 	for _, a := range s.inOrder() {
 		if a.Acting && a.groups[id] {
+			name = cmp.Or(name, s.named(id))
 			delete(a.groups, id)
-			s.notice(a, true, true, fmt.Sprintf("node group %s has failed: %s", id, why))
+			s.notice(a, true, true, fmt.Sprintf("%s has failed: %s", name, why))
 		}
 	}
 }

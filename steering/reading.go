@@ -108,12 +108,13 @@ type TakeBack struct {
 	Nodes   []*v1.Node // to delete
 	Missing int        // nodes without an instance, by which to lower the target size
 	counter Counter
+	cause   cause
 	why     string
 }
 
 // Failed takes the instances that could not be created out of a group, and returns them.
 func (s *Machine) Failed(g *Group) TakeBack {
-	t := TakeBack{Group: g, counter: NodesFailed}
+	t := TakeBack{Group: g, counter: NodesFailed, cause: byCloud}
 	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
 		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
 			return false
@@ -147,7 +148,7 @@ func (s *Machine) Overdue(g *Group) TakeBack {
 	if !overdue || missing <= 0 {
 		return TakeBack{}
 	}
-	return TakeBack{Group: g, Missing: missing, counter: NodesOverdue, why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}
+	return TakeBack{Group: g, Missing: missing, counter: NodesOverdue, cause: byCloud, why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}
 }
 
 // TakenBack records the cloud's answers: to the deletion of the nodes, and to the decrease.
@@ -171,7 +172,7 @@ func (s *Machine) TakenBack(t TakeBack, deleteErr, decreaseErr error) {
 	}
 	g.Target -= n
 	s.count(t.counter, n)
-	s.failHidden(g.ID, t.why, bringNode)
+	s.failHidden(g.ID, t.cause, t.why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.why + "; " + then, Error: text(errors.Join(deleteErr, decreaseErr))})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ func (s *Machine) Status() Status {
 	if s.view != nil {
 		out.Groups = s.groupStatuses()
 		out.Policies = s.policyStatuses()
+		out.Warnings = s.present()
 	}
 	if p := s.plan; p != nil {
 		out.Plan = &PlanStatus{Since: p.Since, Chosen: p.Chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
@@ -35,6 +37,9 @@ func (s *Machine) Status() Status {
 		u := s.uneven[set].UnevenStatus
 		u.Members = slices.Clone(u.Members)
 		out.Uneven = append(out.Uneven, u)
+	}
+	if w := s.withheld; w.nodes > 0 {
+		out.Withheld = &WithheldStatus{w.nodes, w.pods, slices.Clone(w.sets)}
 	}
 	out.Refused = s.declared.refused
 	out.ZonalShift = s.zonalShiftStatus()
@@ -68,7 +73,8 @@ func (s *Machine) groupStatuses() []GroupStatus {
 		}
 		status.Shifted, status.Lag = s.shiftedAway(id), s.zonal.decision.Lag[id]
 		if until, why, off := s.backoff.Active(id, at.now); off {
-			status.Backoff = fmt.Sprintf("until %s: %s", until.UTC().Format(time.RFC3339), why)
+			what, why, _ := strings.Cut(why, ": ")
+			status.Backoff = fmt.Sprintf("%s, first at %s, tried again at %s: %s", what, s.backoff.Failure(id).First.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), why)
 		}
 		status.Problem = cmp.Or(text(g.Err), text(g.TemplateErr))
 		out = append(out, status)
@@ -81,6 +87,7 @@ type Gauges struct {
 	Mode                     Mode
 	Groups, InFlight, Unseen int // InFlight and Unseen are nodes
 	BackedOff, Limited, Held int // groups
+	Unreadable               int // groups that have not been read lately
 	ClosedSets               int
 	PlanAge                  time.Duration // 0 without one
 	OldestInFlight           time.Duration // since it was ordered; 0 without one
@@ -112,6 +119,9 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 		out.Unseen += s.unseen(g, at)
 		if _, limit := allowance(b.Proof, n); limit != "" {
 			out.Limited++
+		}
+		if b.unreadable.lasts() {
+			out.Unreadable++
 		}
 		if _, _, active := s.backoff.Active(id, at.now); active {
 			out.BackedOff++

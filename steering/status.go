@@ -24,6 +24,7 @@ type Status struct {
 	Refused     string               `json:"refused,omitempty"`     // why newer policies are not used
 	Plan        *PlanStatus          `json:"plan,omitempty"`        // the split being carried out
 	Uneven      []UnevenStatus       `json:"uneven,omitempty"`      // sets that are not level, by name
+	Withheld    *WithheldStatus      `json:"withheld,omitempty"`    // what the last loop asked for and did not get
 	ZonalShift  *ZonalShiftStatus    `json:"zonalShift,omitempty"`  // zones that are shifted away
 	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
 	InFull      []Decision           `json:"inFull,omitempty"`      // the last increases granted in full that should have been split, the newest first, at most 10
@@ -46,11 +47,18 @@ type GroupStatus struct {
 	Broken   int    `json:"broken,omitempty"`   // nodes that were ready and are not any more
 	Floor    int    `json:"floor,omitempty"`    // the minimum that Cluster Autoscaler is given where it is above the real one
 	FloorWhy string `json:"floorWhy,omitempty"` // why, and until when at most
-	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here, and until when
+	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here: what failed (cloud, boot, kubelet or network), first when, and when it is tried again
 	Shifted  string `json:"shifted,omitempty"`  // why nothing is ordered here: its zone is shifted away
 	Lag      int    `json:"lag,omitempty"`      // by how much it counts as larger, since its zone has come back lately
 	Limited  string `json:"limited,omitempty"`  // why no more than one node is, as long as others can take the rest
 	Problem  string `json:"problem,omitempty"`  // what is wrong with its template or its answers
+}
+
+// WithheldStatus is what pods wait for.
+type WithheldStatus struct {
+	Nodes int      `json:"nodes"`
+	Pods  int      `json:"pods"` // that need them, about
+	Sets  []string `json:"sets"` // any of which may grow for them, by first group
 }
 
 // PlanStatus is a split that is being carried out, one member after the other.

@@ -22,7 +22,8 @@ type UnevenStatus struct {
 // uneven is what is kept about an uneven set from loop to loop.
 type uneven struct {
 	UnevenStatus
-	grown bool // by a scale-up that nobody was told of yet
+	grown  bool // by a scale-up that nobody was told of yet
+	wanted bool // by the pods, which could run nowhere else, or by Cluster Autoscaler on their behalf
 }
 
 // findUneven looks which sets are uneven. A set that is being split keeps the answer it had.
@@ -60,12 +61,16 @@ func (s *Machine) findUneven() {
 		}
 		grown := slices.ContainsFunc(members[set], func(id string) bool { n, known := sizes[id]; return known && s.sizes[id] > n })
 		u.Members, u.grown = levelled, u.grown || grown
-		u.Why = s.whyUneven(u)
+		u.Why, u.wanted = s.whyUneven(u)
 		s.uneven[set] = u
 		if u.grown && !grown { // the scale-up has ended
 			u.grown = false
 			s.log(Log{Message: "Set is uneven after a scale-up", Values: []any{"set", set, "reason", u.Why}})
-			s.event("SetUneven", fmt.Sprintf("The set of node group %s is uneven after a scale-up: %s", set, u.Why))
+			publish := s.event
+			if u.wanted {
+				publish = s.inform
+			}
+			publish("SetUneven", fmt.Sprintf("The set of node group %s is uneven after a scale-up: %s", set, u.Why))
 		}
 	}
 }
@@ -139,27 +144,30 @@ func (s *Machine) whySmall(id string) string {
 	if _, why := allowance(b.Proof, s.at.count(g, b)); why != "" {
 		return why
 	}
+	if b.held == "" && b.pinned {
+		return pinned
+	}
 	return b.held
 }
 
-// whyUneven names what is known of the cause.
-func (s *Machine) whyUneven(u *uneven) string {
-	why := ""
+// whyUneven names what is known of the cause, that of a failure first, and reports whether the pods
+// wanted it so.
+func (s *Machine) whyUneven(u *uneven) (why string, wanted bool) {
 	for _, m := range u.Members {
 		if b := s.state(m.Name); m.Size > m.NewSize && b.inFull != "" {
-			return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull)
+			return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull), false
 		}
-		if m.Why != "" && why == "" {
-			why = fmt.Sprintf("%s has %d of %d: %s", m.Name, m.Size, m.NewSize, m.Why)
+		if byPods := m.Why == pinned || m.Why == boundTo; m.Why != "" && (why == "" || wanted && !byPods) {
+			why, wanted = fmt.Sprintf("%s has %d of %d: %s", m.Name, m.Size, m.NewSize, m.Why), byPods
 		}
 	}
 	switch {
 	case why != "":
-		return why
+		return why, wanted
 	case u.Why != "" && !u.grown:
-		return u.Why
+		return u.Why, u.wanted
 	case u.grown:
-		return "Cluster Autoscaler asked for nodes of the larger groups only"
+		return "Cluster Autoscaler asked for nodes of the larger groups only", true
 	}
-	return "the nodes were removed, or added by others"
+	return "the nodes were removed, or added by others", false
 }
