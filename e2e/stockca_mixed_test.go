@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/autoscaler"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
 // Fleets as they are: pods of several kinds, sets and troubles at a time. Pods run as soon as with the
@@ -147,11 +147,8 @@ func boundsAndFailures() []comparison {
 	fleet := func(name string, pods int) trial {
 		return trial{name: name, boot: 20 * time.Second, groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}}
 	}
-	unready := fleet("all zones turn unready for 50 s", 0)
+	unready := fleet("all zones turn unready for 50 s", 9)
 	unready.provision = 90 * time.Second
-	unready.outages = []v1alpha1.Outage{{Zones: []string{"zone-a", "zone-b", "zone-c"}, FaultWindow: v1alpha1.FaultWindow{
-		From: metav1.Duration{Duration: 150 * time.Second}, Until: &metav1.Duration{Duration: 200 * time.Second},
-	}}}
 	heavy := fleet("18 pods and a daemon set of zone b", 18)
 	heavy.demands[0].perNode = 2
 	heavy.prepare = func(ctx context.Context, t *testing.T, w *world) {
@@ -164,10 +161,49 @@ func boundsAndFailures() []comparison {
 	bounded.groups, bounded.demands[0].spread = zones("m", 20, 1, 1, 1), []v1.TopologySpreadConstraint{over(v1.LabelTopologyZone, 1)}
 	bounded.stuck, bounded.flags = 2, []string{"--max-nodes-total=13"}
 	return []comparison{
-		{trial: unready, waves: []wave{{pods: 9}, {pods: 15, after: 205 * time.Second, settled: true}, {pods: 6}}},
+		{trial: unready, acts: duringSilence},
 		{trial: heavy, check: atMost(9)},
 		{trial: bounded, check: atMost(10)},
 	}
+}
+
+// duringSilence are pods that come while no kubelet has been heard for a while, longer after the last order than nodes
+// may take to become ready, and more when these run. The cloud itself is well.
+func duringSilence(ctx context.Context, t *testing.T, w *world) []time.Duration {
+	t.Helper()
+	w.demand(ctx, t)
+	took := []time.Duration{w.within(ctx, t, w.began, w.run)}
+	if err := waitUntil(ctx, w.began.Add(w.provision)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.plane.Pause(controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
+	waitForNodes(ctx, t, w.plane, func(all nodeSet) bool {
+		return !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(n *v1.Node) bool {
+			return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
+		})
+	})
+	unready := time.Now()
+	if err := waitUntil(ctx, unready.Add(25*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	during := w.more(ctx, t, "during", 15, nil)
+	if err := waitUntil(ctx, unready.Add(50*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.plane.Resume(controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
+	allRun := func(d *appsv1.Deployment) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return w.plane.Until(ctx, d, func() bool { return d.Status.ReadyReplicas == *d.Spec.Replicas })
+		}
+	}
+	took = append(took, w.within(ctx, t, began, allRun(during)))
+	began = time.Now()
+	return append(took, w.within(ctx, t, began, allRun(w.more(ctx, t, "after", 6, nil))))
 }
 
 // atMost bounds what is ordered in all.
