@@ -182,9 +182,9 @@ func (s *Machine) roomBeside(id string) int {
 	if s.view == nil {
 		return math.MaxInt
 	}
-	room := 0
+	room, first := 0, s.firstOf()
 	for other, g := range s.view.Groups {
-		if other != id && !s.shut(other) && s.set(other) == s.set(id) {
+		if other != id && !s.shut(other) && first[id] != "" && first[other] == first[id] {
 			room += max(0, g.MaxSize-s.state(other).target)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 const maxDoubts = 2
 
 // patience is for how long after Cluster Autoscaler has asked for the second time less is granted on account
-// of nodes on their way, whatever is known of them.
-const patience = time.Minute
+// of nodes on their way, whatever is known of them: most nodes are ready by then.
+const patience = 3 * time.Minute
 
 // plain reports whether nothing but its node affinity, tolerations and requests decides where a pod
 // may run.
