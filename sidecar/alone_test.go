@@ -168,18 +168,33 @@ func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 // A zone turns unready, and more pods come: nodes of it are not on their way, also where the sidecar
 // has just been started.
 func TestMorePodsComeWhileAZoneIsUnready(t *testing.T) {
-	for _, begin := range []time.Duration{20 * time.Second, 40 * time.Second, 2 * time.Minute} {
+	for i := range 6 {
+		begin, balance := []time.Duration{20 * time.Second, 40 * time.Second, 2 * time.Minute}[i/2], i%2 == 1
 		s := setup{cloud: fake.Config{Groups: zones(1, 1, 1), Outages: []v1alpha1.Outage{{
 			Zones: []string{"b"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(begin, begin+7*time.Minute),
 		}}}, batches: []batch{
 			{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)},
 		}}
+		s.ca.Balance = balance
 		with := newWorld(t, s)
 		with.ca.Run(begin + 5*time.Second)
 		with.restartSidecar()
 		if o, alone := with.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop {
-			t.Errorf("from %s: with the sidecar %s\nCluster Autoscaler alone: %s\n%s", begin, o, alone, with.log())
+			t.Errorf("from %s, balancing %t: with the sidecar %s\nCluster Autoscaler alone: %s\n%s", begin, balance, o, alone, with.log())
 		}
+	}
+}
+
+// A zone whose nodes have just come turns unready, and Cluster Autoscaler, which balances by itself, asks for a third of the nodes
+// there. If that were answered with success it would wait for those that are not ready.
+func TestNothingIsExpectedOfAnUnreadyZone(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []v1alpha1.Outage{{
+		Zones: []string{"b"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(2*time.Minute, 0),
+	}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 150 * time.Second, Pods: podsOf("q", 9, 1)}}}
+	s.ca.Balance = true
+	with := newWorld(t, s)
+	if o, alone := with.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.waited > alone.waited+9*3*aLoop {
+		t.Errorf("with the sidecar %s\nCluster Autoscaler alone: %s\n%s", o, alone, with.log())
 	}
 }
 

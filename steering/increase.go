@@ -248,6 +248,17 @@ func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 	return Grant{Nodes: delta, reason: "the expander had picked " + p.Group, inFull: !p.full}
 }
 
+// neverComing reports how many nodes of a group Cluster Autoscaler would wait for if an increase of it were answered with
+// success, although none of them comes: those that are not ready any more and still young. It would take pods to have
+// room on them.
+func (s *Machine) neverComing(g *Group) int {
+	n := s.look().count(g, s.state(g.ID))
+	if n.inFlight > 0 {
+		return 0
+	}
+	return n.overcounted()
+}
+
 // shareOf grants the group's part of the split, or all if increases cannot be granted in part.
 func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 	if v, ok := s.unshared(delta, p); ok {
@@ -262,6 +273,9 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 		}
 	}
 	v := Grant{Nodes: min(delta, firstOrder(s.state(g.ID).Proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
+	if n := s.neverComing(g); n > 0 && v.Nodes == 0 {
+		return Grant{reason: fmt.Sprintf("%d nodes of it will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", n), refuse: true}
+	}
 	switch {
 	case len(p.split.members) == 0:
 		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"
