@@ -2,9 +2,8 @@ package steering
 
 // Cluster Autoscaler takes a group to be unhealthy, and does not let it grow, as long as more than
 // a few nodes are missing that it has not asked for. So it is with all nodes on their way when a new
-// process of it begins, and with those of a group that it leaves out for no known reason: it may have
-// lost its request for them. These nodes are left out of the target size that Cluster Autoscaler reads,
-// until it has asked for the group again.
+// process of it begins. They are left out of the target size that Cluster Autoscaler reads, until it has
+// asked for the group again.
 
 // Shown returns the target size of a group as Cluster Autoscaler reads it. It is not below the group's
 // minimum, to which Cluster Autoscaler would raise it, on account of that.

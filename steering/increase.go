@@ -252,7 +252,7 @@ func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 // success, although none of them comes: those that are not ready any more and still young. It would take pods to have
 // room on them.
 func (s *Machine) neverComing(g *Group) int {
-	n := s.look().count(g, s.state(g.ID))
+	n := s.at.count(g, s.state(g.ID)) // as of the question
 	if n.inFlight > 0 {
 		return 0
 	}

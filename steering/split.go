@@ -199,7 +199,7 @@ func (c *choice) unseenElsewhere(s *split) int {
 }
 
 // usable returns how many nodes that are on their way in a group the pods of the set need. What is
-// only a guess counts for a few loops, and nothing does for long: if Cluster Autoscaler goes on asking, it
+// not certain counts for a few loops, and nothing does for long: if Cluster Autoscaler goes on asking, it
 // gets what it asks for.
 func (c *choice) usable(s *split, name string, unseen int) int {
 	template, b := c.template(name), c.state(name)
