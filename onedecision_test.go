@@ -15,13 +15,13 @@ import (
 // oneDecision has the production code that uses each function by which nodes are shared. What replaces
 // such a function in its one place changes everything that is named here, and nothing else decides.
 var oneDecision = map[string][]string{
-	"nodegroupset.Split":        {"internal/linked", "internal/plan", "spreadplan", "steering"},
-	"spreadplan.New":            {"internal/linked"},
-	"topologyspread.Split":      {"internal/pending", "internal/plan", "spreadplan"},
-	"steering.New":              {"sidecar"},
-	"steering.Machine.Increase": {"sidecar"},
-	"sidecar.New":               {"cmd/evenkeel", "internal/simulate"},
-	"linked.ScaleUp.Split":      {"internal/autoscaler"},
+	"nodegroupset.Split":   {"internal/linked", "internal/plan", "spreadplan", "steering"},
+	"spreadplan.New":       {"internal/linked"},
+	"topologyspread.Split": {"internal/pending", "internal/plan", "spreadplan"},
+	"steering.New":         {"sidecar"},
+	"steering.State.Step":  {"sidecar"},
+	"sidecar.New":          {"cmd/evenkeel", "internal/simulate"},
+	"linked.ScaleUp.Split": {"internal/autoscaler"},
 }
 
 // modes has, for each mode of a scenario, the packages from the simulation down to the function that

@@ -41,6 +41,9 @@ func New(o Options) *Backoff {
 	return &Backoff{o, map[string]Failure{}}
 }
 
+// Clone returns a Backoff that remembers the same.
+func (b *Backoff) Clone() *Backoff { return &Backoff{b.Options, maps.Clone(b.groups)} }
+
 // Failed records a failure at now. A group that fails again after its backoff has ended is left
 // alone twice as long. A group that fails while it is backed off is left alone for the same
 // duration again, since the cause may be the same.

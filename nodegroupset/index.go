@@ -110,6 +110,17 @@ func (x *Index) set(name string, f *facts, set int) {
 	b.entries[e], b.clusters = true, nil
 }
 
+// Clone returns an index of the same groups.
+func (x *Index) Clone() *Index {
+	out := newIndex(x.rule)
+	out.Cloud, out.options, out.packs = x.Cloud, x.options, x.packs
+	for _, name := range x.Names() {
+		e := x.groups[name]
+		out.set(name, e.facts, e.set)
+	}
+	return out
+}
+
 // Delete forgets a group. Deleting an unknown group does nothing.
 func (x *Index) Delete(name string) {
 	e := x.groups[name]

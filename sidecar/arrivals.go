@@ -35,7 +35,7 @@ func (s *Sidecar) Arrive(ctx context.Context) context.Context {
 // was read, it increases a group by chance.
 func (s *Sidecar) Leave(ctx context.Context) {
 	s.endArrival(ctx, func() {
-		s.step((*steering.Machine).Unread)
+		s.step(steering.Unread{})
 		_ = s.saveJournal(context.WithoutCancel(ctx)) // a failure is known from now on
 	})
 }

@@ -11,34 +11,33 @@ import (
 // answer stops the scale-up for this loop. A question that nobody waits for any more is worked out
 // all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
 func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
-	loop := ask(s, (*steering.Machine).Loop)
+	loop := ask(s, (*steering.State).Loop)
 	waiting := context.WithoutCancel(ctx)
 	if err := s.turn.Acquire(waiting, 1); err != nil {
 		return nil, err
 	}
 	defer s.turn.Release(1)
 	s.endArrival(ctx, func() {})
-	if ctx.Err() != nil && loop != ask(s, (*steering.Machine).Loop) {
+	if ctx.Err() != nil && loop != ask(s, (*steering.State).Loop) {
 		return nil, ctx.Err() // it is about a loop that is over
 	}
 	if _, err := s.ensure(ctx); err != nil {
 		return nil, err
 	}
-	var answer steering.Answer
-	var err error
-	s.observe(func(m *steering.Machine) {
-		s.askedSince = true
-		answer, err = m.Asked(request)
-	})
+	s.mu.Lock()
+	s.applyNodes()
+	s.askedSince = true
+	answer := s.apply(steering.Asked{Question: request})
+	s.mu.Unlock()
 	switch {
-	case err != nil:
-		return nil, err
+	case answer.Err != nil:
+		return nil, answer.Err
 	case s.o.DryRun:
 		return offered(request), nil
 	}
 	if answer.Save {
 		journalErr := s.saveJournal(waiting) // it is tried again before the increase
-		if ask(s, func(m *steering.Machine) bool { return m.Stop(journalErr) }) {
+		if s.step(steering.Stop{JournalErr: journalErr}).Err != nil {
 			return nil, nil
 		}
 	}

@@ -32,49 +32,44 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	if err := ctx.Err(); err != nil {
 		return err // Cluster Autoscaler takes it for refused
 	}
-	g, err := s.group(ctx, id)
-	if err != nil {
+	if _, err := s.group(ctx, id); err != nil {
 		return err
 	}
 	s.retryJournal(ctx)
-	var grant *steering.Grant
-	s.step(func(m *steering.Machine) { grant, err = m.Increase(g, delta) })
-	switch {
-	case grant == nil:
-		return err
-	case grant.Nodes > 0:
-		err = s.order(ctx, id, grant)
+	granted := s.step(steering.Increase{Group: id, Delta: delta})
+	err := granted.Err
+	if granted.Nodes > 0 {
+		err = s.order(ctx, id)
 	}
 	left, limited := left(ctx)
 	received := ctx.Err() == nil && (!limited || left >= margin)
-	return ask(s, func(m *steering.Machine) error { return m.Answered(*grant, err, received, s.o.Connection(ctx)) })
+	return s.step(steering.Answered{Err: err, Received: received, Connection: s.o.Connection(ctx)}).Err
 }
 
 // order writes a grant down and orders it. Nothing is ordered for a caller that has stopped waiting
 // meanwhile.
-func (s *Sidecar) order(ctx context.Context, id string, grant *steering.Grant) (err error) {
+func (s *Sidecar) order(ctx context.Context, id string) error {
 	journalErr := s.saveJournal(ctx)
 	if left, limited := left(ctx); ctx.Err() != nil || limited && left <= 0 {
-		s.step(func(m *steering.Machine) { m.Withdraw(grant) })
+		s.step(steering.Withdraw{})
 		return context.DeadlineExceeded
 	}
-	s.step(func(m *steering.Machine) { err = m.Order(grant, journalErr) })
-	if grant.Nodes == 0 {
-		return err
+	granted := s.step(steering.Order{JournalErr: journalErr})
+	if granted.Nodes == 0 {
+		return granted.Err
 	}
-	return s.place(ctx, id, grant)
+	return s.place(ctx, id, granted)
 }
 
 // place orders nodes from the cloud. If the cloud is slower than Cluster Autoscaler waits, the
 // order goes on, and its nodes count as ordered until it ends. A failure that may be hidden from
 // Cluster Autoscaler is then answered early, with success.
-func (s *Sidecar) place(ctx context.Context, id string, grant *steering.Grant) error {
+func (s *Sidecar) place(ctx context.Context, id string, granted steering.Answer) error {
 	ended := make(chan error, 1)
-	nodes := grant.Nodes
 	s.orders.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BackendTimeout)
 		defer cancel()
-		err := s.backend.IncreaseSize(ctx, id, nodes)
+		err := s.backend.IncreaseSize(ctx, id, granted.Nodes)
 		ended <- s.settle(ctx, id, err)
 	})
 	out, stop := s.answerTimer(ctx)
@@ -85,7 +80,7 @@ func (s *Sidecar) place(ctx context.Context, id string, grant *steering.Grant) e
 	case <-out:
 	case <-ctx.Done():
 	}
-	if grant.Hide {
+	if granted.Hide {
 		return nil
 	}
 	select {
@@ -96,13 +91,13 @@ func (s *Sidecar) place(ctx context.Context, id string, grant *steering.Grant) e
 	}
 }
 
-// settle tells the machine how an order ended. It returns the error of an order that was refused.
+// settle tells the state how an order ended. It returns the error of an order that was refused.
 func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
 	target, readErr := 0, errors.New("not read")
 	if err != nil && !cloudprovider.Refused(err) {
 		target, readErr = s.backend.TargetSize(ctx, id)
 	}
-	return ask(s, func(m *steering.Machine) error { return m.OrderEnded(id, err, target, readErr) })
+	return s.step(steering.OrderEnded{Group: id, Err: err, Target: target, ReadErr: readErr}).Err
 }
 
 // DecreaseTargetSize implements cloudprovider.Provider. It takes back no more than what has no
@@ -121,13 +116,14 @@ func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) 
 		if err != nil {
 			return err
 		}
-		s.observe(func(m *steering.Machine) { delta, reason = m.Decrease(id, delta, target, instances) })
+		cut := s.observe(steering.Decrease{Group: id, Delta: delta, Target: target, Instances: instances})
+		delta, reason = cut.Nodes, cut.Reason
 	}
 	if delta == 0 {
 		return nil
 	}
 	err := s.backend.DecreaseTargetSize(ctx, id, delta)
-	s.step(func(m *steering.Machine) { m.Decreased(id, delta, reason, err) })
+	s.step(steering.Decreased{Group: id, Delta: delta, Reason: reason, Err: err})
 	return err
 }
 
@@ -144,6 +140,6 @@ func (s *Sidecar) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) 
 		return err
 	}
 	target, err := s.backend.TargetSize(ctx, id)
-	s.step(func(m *steering.Machine) { m.NodesDeleted(id, nodes, target, err) })
+	s.step(steering.NodesDeleted{Group: id, Nodes: nodes, Target: target, ReadErr: err})
 	return nil
 }

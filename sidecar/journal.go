@@ -24,7 +24,7 @@ func journalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // retryJournal tries to write the journal again if that has failed before.
 func (s *Sidecar) retryJournal(ctx context.Context) {
-	if ask(s, (*steering.Machine).Unsaved) {
+	if ask(s, (*steering.State).Unsaved) {
 		_ = s.saveJournal(ctx) // what is granted depends on it
 	}
 }
@@ -34,9 +34,9 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 	if s.o.Journal == nil {
 		return nil
 	}
-	var text []byte
-	var err error
-	s.step(func(m *steering.Machine) { text, err = m.Journal() })
+	s.mu.Lock()
+	text, err := s.state.Journal()
+	s.mu.Unlock()
 	if err == nil {
 		ctx, cancel := journalContext(ctx)
 		defer cancel()
@@ -47,13 +47,11 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 			}
 		}
 	}
-	s.step(func(m *steering.Machine) {
-		m.JournalSaved(err)
-		if err != nil {
-			s.journalOf, s.journalRead = "", false // it may be somebody else's now
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apply(steering.JournalSaved{Err: err})
 	if err != nil {
+		s.journalOf, s.journalRead = "", false // it may be somebody else's now
 		return fmt.Errorf("the journal cannot be written: %w", err)
 	}
 	return nil
@@ -66,7 +64,7 @@ func (s *Sidecar) ownJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !ask(s, func(m *steering.Machine) bool { return m.OwnJournal(text) }) {
+	if !ask(s, func(state *steering.State) bool { return state.OwnJournal(text) }) {
 		return steering.ErrOutdated
 	}
 	return nil
@@ -88,12 +86,11 @@ func (s *Sidecar) loadJournal(ctx context.Context) {
 	ctx, cancel := journalContext(ctx)
 	defer cancel()
 	text, err := s.o.Journal.Load(ctx)
-	s.step(func(m *steering.Machine) {
-		m.JournalRead(text, err)
-		if err == nil {
-			s.journalRead, s.journalOf = true, connection
-		}
-	})
+	s.mu.Lock()
+	if s.apply(steering.JournalRead{Text: text, Err: err}); err == nil {
+		s.journalRead, s.journalOf = true, connection
+	}
+	s.mu.Unlock()
 	if err != nil && !errors.Is(err, ErrNotLeader) {
 		s.o.Log.Error(err, "Journal not read")
 	}

@@ -51,11 +51,11 @@ func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, er
 		return nil, err
 	}
 	groups := slices.Clone(v.groups)
-	s.step(func(m *steering.Machine) {
-		for i := range groups {
-			groups[i].MinSize, groups[i].MaxSize = m.Bounds(v.Groups[groups[i].ID])
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range groups {
+		groups[i].MinSize, groups[i].MaxSize = s.state.Bounds(v.Groups[groups[i].ID])
+	}
 	return groups, nil
 }
 
@@ -68,12 +68,10 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 	}
 	now := s.o.Clock.Now()
 	key := cmp.Or(node.Spec.ProviderID, node.Name)
-	var known answered
-	asked := false
-	s.step(func(m *steering.Machine) {
-		m.Saw(node)
-		known, asked = s.memory.groupOf[key]
-	})
+	s.mu.Lock()
+	s.apply(steering.Saw{Node: node})
+	known, asked := s.memory.groupOf[key]
+	s.mu.Unlock()
 	if group, ok := steering.PlaceholderOf(key); ok {
 		return group, v.Groups[group] != nil, nil
 	}
@@ -103,7 +101,7 @@ func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ask(s, func(m *steering.Machine) int { return m.Shown(g.ID) }), nil
+	return ask(s, func(state *steering.State) int { return state.Shown(g.ID) }), nil
 }
 
 // Nodes implements cloudprovider.Provider, from memory. Placeholders stand for instances that the
@@ -113,7 +111,7 @@ func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instanc
 	if err != nil {
 		return nil, err
 	}
-	placeholders := ask(s, func(m *steering.Machine) []cloudprovider.Instance { return m.Placeholders(g) })
+	placeholders := ask(s, func(state *steering.State) []cloudprovider.Instance { return state.Placeholders(g, s.o.Clock.Now()) })
 	return slices.Concat(g.Instances, placeholders), nil
 }
 
@@ -228,9 +226,9 @@ func (s *Sidecar) group(ctx context.Context, id string) (*steering.Group, error)
 	return g, nil
 }
 
-// called tells the machine of a call of Cluster Autoscaler's loop.
+// called tells the state of a call of Cluster Autoscaler's loop.
 func (s *Sidecar) called(ctx context.Context, call steering.Call, group string) {
-	s.step(func(m *steering.Machine) { m.Called(s.o.Connection(ctx), call, group) })
+	s.step(steering.Called{Connection: s.o.Connection(ctx), Call: call, Group: group})
 }
 
 // noticeProcess tells a new process of Cluster Autoscaler from one that has connected again.
@@ -243,10 +241,10 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 		return
 	}
 	s.loadJournal(ctx) // first, so that it does not bring back what is forgotten here
-	s.step(func(m *steering.Machine) {
-		s.gpuAsked = &connection
-		m.NewProcess(s.askedSince && s.refreshedOn == connection)
-	})
+	s.mu.Lock()
+	s.gpuAsked = &connection
+	s.apply(steering.NewProcess{Asked: s.askedSince && s.refreshedOn == connection})
+	s.mu.Unlock()
 	_ = s.saveJournal(ctx) // a failure is known from now on
 }
 

@@ -25,50 +25,43 @@ const (
 // the loop, which is the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
-	s.step(func(m *steering.Machine) {
-		s.refreshedOn, s.askedSince = s.o.Connection(ctx), false
-		m.ReleasedBefore136(s.o.Before136(ctx))
-		m.Called(s.refreshedOn, steering.RefreshCall, "")
-	})
+	s.mu.Lock()
+	s.refreshedOn, s.askedSince = s.o.Connection(ctx), false
+	s.apply(steering.Released{Before136: s.o.Before136(ctx)})
+	s.apply(steering.Called{Connection: s.refreshedOn, Call: steering.RefreshCall})
+	s.mu.Unlock()
 	s.loadJournal(ctx)
 	s.readConfiguration()
 	err := s.read(ctx, began)
-	s.observe(func(m *steering.Machine) {
-		s.cloudRead(err)
-		if err != nil {
-			m.LoopSkipped(began)
-			s.o.Metrics.refreshFailures.Inc()
-			return
-		}
-		m.LoopBegins(began, s.takeFetched())
-		clear(s.memory.options)
-		s.o.Metrics.refresh.Observe(s.o.Clock.Since(began).Seconds())
-		if gauges, ok := m.Gauges(); ok {
-			s.o.Metrics.state(gauges)
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cloudRead(err)
 	if err != nil {
+		s.apply(steering.LoopSkipped{Began: began})
+		s.o.Metrics.refreshFailures.Inc()
 		return fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
+	}
+	s.applyNodes()
+	s.apply(steering.LoopBegins{Began: began, Reading: s.takeFetched()})
+	clear(s.memory.options)
+	s.o.Metrics.refresh.Observe(s.o.Clock.Since(began).Seconds())
+	if gauges, ok := s.state.Gauges(); ok {
+		s.o.Metrics.state(gauges)
 	}
 	return nil
 }
 
 // readConfiguration looks whether the declared sets or the expander chain have changed.
 func (s *Sidecar) readConfiguration() {
-	take(s, s.o.Policies, (*steering.Machine).Declare, (*steering.Machine).PoliciesUnreadable)
-	take(s, s.o.Chains, (*steering.Machine).ChooseBy, (*steering.Machine).ChainUnreadable)
-}
-
-// take hands configuration on that has changed, or why it cannot be read.
-func take[T any](s *Sidecar, from Followed[T], use func(*steering.Machine, T), refuse func(*steering.Machine, error)) {
-	if from == nil {
-		return
+	if s.o.Policies != nil {
+		if policies, changed, err := s.o.Policies.Changed(); changed || err != nil {
+			s.step(steering.Declare{Policies: policies, Err: err})
+		}
 	}
-	switch value, changed, err := from.Changed(); {
-	case err != nil:
-		s.step(func(m *steering.Machine) { refuse(m, err) })
-	case changed:
-		s.step(func(m *steering.Machine) { use(m, value) })
+	if s.o.Chains != nil {
+		if chain, changed, err := s.o.Chains.Changed(); changed || err != nil {
+			s.step(steering.ChooseBy{Chain: chain, Err: err})
+		}
 	}
 }
 
@@ -85,11 +78,9 @@ func (s *Sidecar) takeFetched() *steering.Cloud {
 // ensure makes sure that there is something to show: Cluster Autoscaler asks for groups and nodes
 // before its first Refresh, and a replica that does not lead may wait for days before it does.
 func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
-	var v *view
-	stale := false
-	s.step(func(m *steering.Machine) {
-		v, stale = s.view, m.Loop() == 0 && s.view != nil && s.o.Clock.Since(s.view.At) >= useful
-	})
+	s.mu.Lock()
+	v, stale := s.view, s.state.Loop() == 0 && s.view != nil && s.o.Clock.Since(s.view.At) >= useful
+	s.mu.Unlock()
 	if v != nil && !stale {
 		return v, nil
 	}
@@ -97,14 +88,14 @@ func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	if err := s.read(ctx, s.o.Clock.Now()); err != nil {
 		return nil, fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
-	s.observe(func(m *steering.Machine) {
-		if read := s.takeFetched(); read != nil {
-			m.Show(read)
-		}
-		s.cloudRead(nil)
-		v = s.view
-	})
-	return v, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if read := s.takeFetched(); read != nil {
+		s.applyNodes()
+		s.apply(steering.Show{Reading: read})
+	}
+	s.cloudRead(nil)
+	return s.view, nil
 }
 
 // read reads the cloud, or waits for the reading that is under way. Where the cloud is slower than
@@ -160,7 +151,7 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 		})
 	}
 	_ = calls.Wait() // no call fails: each group has its own error
-	s.takeBackLate(ctx, slices.DeleteFunc(slices.Clone(read), func(g *steering.Group) bool { return g == nil }))
+	s.takeBack(ctx, s.observe(steering.Late{Groups: slices.DeleteFunc(slices.Clone(read), func(g *steering.Group) bool { return g == nil })}))
 	return newView(began, s.o.Clock.Since(began), read), nil
 }
 
@@ -168,13 +159,12 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup) *steering.Group {
 	g := &steering.Group{NodeGroup: group}
 	var before *steering.Group
-	hide := false
-	s.step(func(m *steering.Machine) {
-		g.Revision, hide = m.Revision(group.ID), m.HidesFailures()
-		if s.view != nil {
-			before = s.view.Groups[group.ID]
-		}
-	})
+	s.mu.Lock()
+	g.Revision = s.state.Revision(group.ID)
+	if s.view != nil {
+		before = s.view.Groups[group.ID]
+	}
+	s.mu.Unlock()
 
 	target, err := s.backend.TargetSize(ctx, group.ID)
 	var instances []cloudprovider.Instance
@@ -192,10 +182,9 @@ func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup)
 		g.Revision = -1 // says nothing new
 	}
 	s.fetchDetails(ctx, g, before)
-	if hide && g.Err == nil {
-		for _, find := range []func(*steering.Machine, *steering.Group) steering.TakeBack{(*steering.Machine).Failed, (*steering.Machine).Overdue} {
-			s.takeBack(ctx, ask(s, func(m *steering.Machine) steering.TakeBack { return find(m, g) }))
-		}
+	if g.Err == nil {
+		s.takeBack(ctx, s.step(steering.Failed{Group: g}))
+		s.takeBack(ctx, s.step(steering.Overdue{Group: g}))
 	}
 	return g
 }
@@ -228,29 +217,16 @@ func (s *Sidecar) fetchDetails(ctx context.Context, g, before *steering.Group) {
 	}
 }
 
-// takeBackLate takes nodes back that are past the start-up deadline of their set.
-func (s *Sidecar) takeBackLate(ctx context.Context, groups []*steering.Group) {
-	var late []steering.TakeBack
-	s.observe(func(m *steering.Machine) {
-		if m.HidesFailures() {
-			late = m.Late(groups)
-		}
-	})
-	for _, l := range late {
-		s.takeBack(ctx, l)
-	}
-}
-
 // takeBack deletes nodes, and lowers the target size by what the cloud has not begun to fulfil.
-func (s *Sidecar) takeBack(ctx context.Context, t steering.TakeBack) {
-	var deleteErr, decreaseErr error
-	if len(t.Nodes) > 0 {
-		deleteErr = s.backend.DeleteNodes(ctx, t.Group.ID, t.Nodes)
-	}
-	if t.Missing > 0 {
-		decreaseErr = s.backend.DecreaseTargetSize(ctx, t.Group.ID, -t.Missing)
-	}
-	if len(t.Nodes)+t.Missing > 0 {
-		s.step(func(m *steering.Machine) { m.TakenBack(t, deleteErr, decreaseErr) })
+func (s *Sidecar) takeBack(ctx context.Context, found steering.Answer) {
+	for _, t := range found.TakeBacks {
+		answered := steering.TakenBack{TakeBack: t}
+		if len(t.Nodes) > 0 {
+			answered.DeleteErr = s.backend.DeleteNodes(ctx, t.Group.ID, t.Nodes)
+		}
+		if t.Missing > 0 {
+			answered.DecreaseErr = s.backend.DecreaseTargetSize(ctx, t.Group.ID, -t.Missing)
+		}
+		s.step(answered)
 	}
 }

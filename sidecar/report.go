@@ -42,29 +42,30 @@ func (s *Sidecar) cloudRead(err error) {
 }
 
 // Status reports what the sidecar knows and last decided.
-func (s *Sidecar) Status() (out steering.Status) {
-	s.observe(func(m *steering.Machine) {
-		out = m.Status()
-		if err := s.ready(); err != nil {
-			out.NotReady = err.Error()
-		}
-		out.Ready = out.NotReady == ""
+func (s *Sidecar) Status() steering.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applyNodes()
+	out := s.state.Status(s.o.Clock.Now())
+	if err := s.ready(); err != nil {
+		out.NotReady = err.Error()
+	}
+	out.Ready = out.NotReady == ""
+	switch {
+	case out.Journal != "":
+	case s.journalRead:
 		out.Journal = "kept"
-		if !s.journalRead {
-			out.Journal = "not read yet"
-		}
-		if ok, why := m.CanShare(); !ok {
-			out.Journal = why + "; " + m.WithoutJournal()
-		}
-		if s.view != nil {
-			out.LastRefresh, out.RefreshTook = s.view.At, s.view.took.Round(time.Millisecond).String()
-		}
-		out.Decisions = slices.Clone(s.history.decisions)
-		slices.Reverse(out.Decisions)
-		out.InFull = slices.Clone(s.history.inFull)
-		slices.Reverse(out.InFull)
-		out.Warnings = append(out.Warnings, s.history.attention()...)
-	})
+	default:
+		out.Journal = "not read yet"
+	}
+	if s.view != nil {
+		out.LastRefresh, out.RefreshTook = s.view.At, s.view.took.Round(time.Millisecond).String()
+	}
+	out.Decisions = slices.Clone(s.history.decisions)
+	slices.Reverse(out.Decisions)
+	out.InFull = slices.Clone(s.history.inFull)
+	slices.Reverse(out.InFull)
+	out.Warnings = append(out.Warnings, s.history.attention()...)
 	if s.o.Nodes != nil {
 		if _, ok := s.o.Nodes.List(); !ok {
 			out.Warnings = append(out.Warnings, "The nodes are not known from the API server; which are ready is inferred from the calls of Cluster Autoscaler")

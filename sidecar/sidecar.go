@@ -28,7 +28,7 @@ type Sidecar struct {
 	arrivals arrivals       // of questions
 
 	mu          sync.Mutex
-	machine     *steering.Machine
+	state       *steering.State
 	view        *view // what Cluster Autoscaler is shown; nil before the first reading
 	fetched     *view // read and not shown yet
 	fetchErr    error
@@ -49,11 +49,11 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 	if o.Journal != nil {
 		writer = rand.Text()
 	}
-	machine, err := steering.New(writer, o.Options)
+	state, err := steering.New(writer, o.Options)
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), machine: machine, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}, nil
+	return &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), state: state, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}, nil
 }
 
 // Wait returns when all increases that are on their way have ended, or ctx is done.
@@ -68,29 +68,41 @@ func (s *Sidecar) Wait(ctx context.Context) error {
 	}
 }
 
-// step hands the machine an event, and carries out what that has led to. It holds mu.
-func (s *Sidecar) step(event func(*steering.Machine)) {
+// step applies an event to the state, and carries out what that has led to.
+func (s *Sidecar) step(e steering.Event) steering.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machine.Tick(s.o.Clock.Now())
-	event(s.machine)
-	s.carryOut(s.machine.Effects())
-}
-
-// ask asks the machine something.
-func ask[T any](s *Sidecar, question func(*steering.Machine) T) (answer T) {
-	s.step(func(m *steering.Machine) { answer = question(m) })
-	return answer
+	return s.apply(e)
 }
 
 // observe is step for events for which it matters which nodes are registered.
-func (s *Sidecar) observe(event func(*steering.Machine)) {
-	s.step(func(m *steering.Machine) {
-		if s.o.Nodes != nil {
-			m.Observe(s.o.Nodes.List())
-		}
-		event(m)
-	})
+func (s *Sidecar) observe(e steering.Event) steering.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applyNodes()
+	return s.apply(e)
+}
+
+// apply is step for a caller that holds mu.
+func (s *Sidecar) apply(e steering.Event) steering.Answer {
+	answer, effects := s.state.Step(s.o.Clock.Now(), e)
+	s.carryOut(effects)
+	return answer
+}
+
+// applyNodes says which nodes are registered. The caller holds mu.
+func (s *Sidecar) applyNodes() {
+	if s.o.Nodes != nil {
+		nodes, known := s.o.Nodes.List()
+		s.apply(steering.Observe{Nodes: nodes, Known: known})
+	}
+}
+
+// ask returns something of the state.
+func ask[T any](s *Sidecar, question func(*steering.State) T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return question(s.state)
 }
 
 // carryOut does what events have led to beside their answers. None of it waits for anybody.
@@ -120,5 +132,5 @@ func (s *Sidecar) carryOut(effects steering.Effects) {
 // Shift takes in the zones that users have shifted away, as they were read from a source, or why
 // that cannot be used. What was taken in before then holds on.
 func (s *Sidecar) Shift(source string, marks []zonalshift.Mark, err error) {
-	s.observe(func(m *steering.Machine) { m.Shift(source, marks, err) })
+	s.observe(steering.Shift{Source: source, Marks: marks, Err: err})
 }

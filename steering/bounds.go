@@ -2,9 +2,9 @@ package steering
 
 // Bounds returns the minimum and the maximum of a group that Cluster Autoscaler is given: by them it removes nodes
 // from other groups, or orders them there.
-func (s *Machine) Bounds(g *Group) (least, most int) {
+func (s *State) Bounds(g *Group) (least, most int) {
 	most = g.MaxSize
-	if b := s.state(g.ID); b.full && s.HidesFailures() {
+	if b := s.known(g.ID); b.full && s.HidesFailures() {
 		most = min(most, max(b.target, 0))
 	}
 	return min(s.minimum(g), most), most
@@ -13,15 +13,15 @@ func (s *Machine) Bounds(g *Group) (least, most int) {
 // capServed keeps Cluster Autoscaler, where it balances by itself, from asking on and on for nodes of members that do not get
 // them, since they have failed or have their share: it knows neither, and asks for all nodes in the smallest. If others
 // were to get nodes in the loop that has ended and were not asked, those members are at their maximum in this one.
-func (s *Machine) capServed() {
-	p, passed := s.pick, false
+func (s *State) capServed() {
+	p, passed := s.caller.pick, false
 	if p != nil && p.refuse == "" && !p.full {
-		passed = len(p.Shares) == 0 && !s.grown[p.Group]
+		passed = len(p.Shares) == 0 && !s.caller.grown[p.Group]
 		for id, share := range p.Shares {
-			passed = passed || share > 0 && !s.grown[id]
+			passed = passed || share > 0 && !s.caller.grown[id]
 		}
 	}
 	for _, b := range s.groups {
-		b.full, b.short = passed && (b.short || b.full) && s.balancing != byNobody, false
+		b.full, b.short = passed && (b.short || b.full) && s.caller.balancing != byNobody, false
 	}
 }

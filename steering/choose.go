@@ -16,35 +16,9 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// pick is the expander's answer: the group that Cluster Autoscaler is going to increase. What has a name
-// in the journal survives the process.
-type pick struct {
-	Group  string         `json:"group"`
-	count  int            // nodes in its option
-	full   bool           // not to be split
-	why    string         // why not
-	refuse string         // why the increase is refused; empty if it is not
-	split  *split         // how the need should be split; nil if that was worked out by a process before this one
-	Shares map[string]int `json:"shares,omitempty"` // of the members in the split
-	from   *choice
-}
-
-// plan is a split in progress. One member grows per loop of Cluster Autoscaler. What has a name in the
-// journal survives the process; the pods that it was begun for do not.
-type plan struct {
-	Since   time.Time `json:"since"`
-	Chosen  string    `json:"chosen"`
-	why     string
-	need    int // nodes of the split when it began
-	granted int
-	Left    int                `json:"left"`
-	pods    map[types.UID]bool // that were pending when it began; nil if not known any more
-	members []PlanMember
-}
-
 // choice is a question to the expander while it is being answered.
 type choice struct {
-	*Machine
+	s       *State
 	request Question
 	at      *observation
 	options map[string]*expander.Offer // those of groups that are known, by group
@@ -61,18 +35,20 @@ type choice struct {
 // Question is what the expander is asked.
 type Question = expander.Question
 
-// Answer is a group to grow; the zero value stops the scale-up for this loop.
-type Answer struct {
-	Group string
-	// Save reports whether the journal must be saved, since it does not hold the answer.
-	Save bool
+// Asked is a question to the expander. The answer has the Group to grow, none to stop the scale-up for
+// this loop, and whether to Save the journal: the set of groups is chosen by the configured
+// strategies, and in the set the member that grows now.
+type Asked struct{ Question Question }
+
+func (e Asked) apply(s *State) Answer {
+	answer, err := s.asked(e.Question)
+	answer.Err = err
+	return answer
 }
 
-// Asked answers the expander's question. It chooses a set of groups by the configured strategies,
-// and in the set the member that grows now.
-func (s *Machine) Asked(request Question) (Answer, error) {
-	s.pick, s.stopped, s.unread, s.unasked, s.skipped = nil, false, false, false, 0
-	clear(s.grown)
+func (s *State) asked(request Question) (Answer, error) {
+	s.caller.pick, s.caller.stopped, s.caller.unread, s.caller.unasked, s.caller.skipped = nil, false, false, false, 0
+	clear(s.caller.grown)
 	if len(request.Options) == 0 {
 		return Answer{}, nil
 	}
@@ -92,27 +68,30 @@ func (s *Machine) Asked(request Question) (Answer, error) {
 	c.noticeQuestion(p, decision.Reason)
 	s.note(decision)
 	if p == nil {
-		s.stopped = decision.Error == ""
-		return Answer{Save: s.stopped && !s.stopSaved}, nil
+		s.caller.stopped = decision.Error == ""
+		return Answer{Save: s.caller.stopped && !s.saved.stopped}, nil
 	}
 	if mode == PassThrough {
 		p.full, p.why = true, why
 	}
-	p.from, s.pick = c, p
+	p.from, s.caller.pick = c, p
 	return Answer{Group: p.Group, Save: !p.full}, nil
 }
 
-// Unread records that a question of the expander arrived and could not be read, because Cluster
-// Autoscaler had stopped waiting for the answer. It then increases a group by chance. The caller
-// saves the journal.
-func (s *Machine) Unread() {
-	s.pick, s.stopped, s.unread, s.unasked = nil, false, true, false
-	clear(s.grown)
+// Unread is a question to the expander that arrived and could not be read, because Cluster Autoscaler
+// had stopped waiting for the answer. It then increases a group by chance. The caller saves the
+// journal.
+type Unread struct{}
+
+func (Unread) apply(s *State) Answer {
+	s.caller.pick, s.caller.stopped, s.caller.unread, s.caller.unasked = nil, false, true, false
+	clear(s.caller.grown)
 	s.note(Decision{Call: "BestOptions", Reason: "Cluster Autoscaler stopped waiting before its question was read"})
+	return Answer{}
 }
 
-func (s *Machine) newChoice(request Question) (*choice, error) {
-	c := &choice{Machine: s, request: request, at: s.look(), options: map[string]*expander.Offer{}, counts: map[string]int{}, similar: map[string][]string{}}
+func (s *State) newChoice(request Question) (*choice, error) {
+	c := &choice{s: s, request: request, at: s.look(), options: map[string]*expander.Offer{}, counts: map[string]int{}, similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
 		if s.view.Groups[o.Group] == nil {
@@ -135,7 +114,7 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 
 // decide returns nil if no group is to grow now.
 func (c *choice) decide() (*pick, Decision) {
-	if c.HidesFailures() {
+	if c.s.HidesFailures() {
 		for _, show := range []func() (*pick, Decision){c.showUnseen, c.showFailed} {
 			if p, d := show(); p != nil {
 				return p, d
@@ -162,7 +141,7 @@ func (c *choice) decide() (*pick, Decision) {
 		// cannot take.
 		passed = append(passed, d.Reason)
 		growable = c.without(growable, chosen)
-		c.plan = nil
+		c.s.plan.current = nil
 	}
 	return nil, Decision{Reason: strings.Join(passed, "; ")}
 }
@@ -171,7 +150,7 @@ func (c *choice) decide() (*pick, Decision) {
 // grants nothing: an increase answered with success makes it count all of them.
 func (c *choice) showUnseen() (*pick, Decision) {
 	for _, name := range c.names {
-		n := c.Machine.unseen(c.view.Groups[name], c.at)
+		n := c.s.unseen(c.s.view.Groups[name], c.at)
 		if n > 0 && !c.single(name) && c.patient(name) {
 			p := &pick{Group: name, count: c.options[name].NodeCount, split: &split{}}
 			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
@@ -184,8 +163,8 @@ func (c *choice) showUnseen() (*pick, Decision) {
 // patient reports whether what is on its way in a group, and not counted by Cluster Autoscaler, may still keep it from
 // getting what it asks for, and counts the loop.
 func (c *choice) patient(name string) bool {
-	b := c.state(name)
-	return b.doubts.in(c.loop, c.at.now) <= maxDoubts || c.at.now.Sub(b.doubts.second) < patience
+	b := c.s.state(name)
+	return b.doubts.in(c.s.caller.loop, c.at.now) <= maxDoubts || c.at.now.Sub(b.doubts.second) < patience
 }
 
 // showFailed picks a group from which Cluster Autoscaler expects nodes that will not come: the group
@@ -194,11 +173,11 @@ func (c *choice) patient(name string) bool {
 // asks for nodes for all pods.
 func (c *choice) showFailed() (*pick, Decision) {
 	for _, name := range c.names {
-		b, n := c.state(name), c.counted(name)
-		_, _, failed := c.backoff.Active(name, c.at.now)
-		vain := failed || n.troubled() || n.inFlight == 0 && c.roomBeside(name) > 0
-		if in := n.overcounted(); b.Seen && in > 0 && vain && !c.single(name) {
-			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
+		b, n := c.s.state(name), c.counted(name)
+		_, _, failed := c.s.failures.backoff.Active(name, c.at.now)
+		vain := failed || n.troubled() || n.inFlight == 0 && c.s.roomBeside(name) > 0
+		if in := n.overcounted(); b.seen && in > 0 && vain && !c.single(name) {
+			c.s.writeOff(c.s.view.Groups[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", in, name)
 			return &pick{Group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}
 		}
@@ -208,7 +187,7 @@ func (c *choice) showFailed() (*pick, Decision) {
 
 // single reports whether an option must neither be split nor levelled with others.
 func (c *choice) single(name string) bool {
-	return c.view.Groups[name].ZeroOrMax || c.atomic(c.options[name])
+	return c.s.view.Groups[name].ZeroOrMax || c.atomic(c.options[name])
 }
 
 // The annotations of pods that stand for a ProvisioningRequest, and the class that is not about
@@ -240,8 +219,8 @@ func (c *choice) needed(name string) bool { return c.options[name].NodeCount > 0
 func (c *choice) growable() []string {
 	var growable []string
 	for _, name := range c.names {
-		_, _, off := c.backoff.Active(name, c.at.now)
-		if c.shiftedAway(name) != "" || off && (c.open(name) || c.at.now.Sub(c.state(name).hidden) < retry) {
+		_, _, off := c.s.failures.backoff.Active(name, c.at.now)
+		if c.s.zones.away(name) != "" || off && (c.open(name) || c.at.now.Sub(c.s.state(name).hidden) < retry) {
 			continue
 		}
 		// The option of a group near its maximum may hold only pods that have room, and the
@@ -251,12 +230,12 @@ func (c *choice) growable() []string {
 		}
 	}
 	for _, name := range c.names {
-		set := c.set(name)
+		set := c.s.set(name)
 		if c.open(name) {
-			delete(c.closed, set)
-		} else if !c.closed[set] {
-			c.closed[set] = true
-			c.event("SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similarTo(name))))
+			delete(c.s.failures.closed, set)
+		} else if !c.s.failures.closed[set] {
+			c.s.failures.closed[set] = true
+			c.s.event("SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similarTo(name))))
 		}
 	}
 	return growable
@@ -270,8 +249,8 @@ const retry = time.Minute
 // open reports whether a member of the group's set is neither backed off nor shifted away, and can grow.
 func (c *choice) open(name string) bool {
 	return slices.ContainsFunc(c.similarTo(name), func(other string) bool {
-		g := c.view.Groups[other]
-		return !c.shut(other) && g != nil && c.state(other).target < g.MaxSize
+		g := c.s.view.Groups[other]
+		return !c.s.shut(other) && g != nil && c.s.state(other).target < g.MaxSize
 	})
 }
 
@@ -279,11 +258,11 @@ func (c *choice) open(name string) bool {
 func (c *choice) backoffs(names []string) string {
 	var out []string
 	for _, name := range names {
-		if why := c.shiftedAway(name); why != "" {
+		if why := c.s.zones.away(name); why != "" {
 			out = append(out, fmt.Sprintf("%s (%s)", name, why))
 			continue
 		}
-		if until, why, off := c.backoff.Active(name, c.at.now); off {
+		if until, why, off := c.s.failures.backoff.Active(name, c.at.now); off {
 			out = append(out, fmt.Sprintf("%s until %s (%s)", name, until.UTC().Format(time.TimeOnly), why))
 		}
 	}
@@ -293,23 +272,23 @@ func (c *choice) backoffs(names []string) string {
 // stay returns the members of the set of the plan as long as pods of the plan are pending, and
 // otherwise all groups.
 func (c *choice) stay(growable []string) []string {
-	if c.plan == nil {
+	if c.s.plan.current == nil {
 		return growable
 	}
-	if c.plan.Left <= 0 || c.at.now.Sub(c.plan.Since) > c.o.MaxNodeProvisionTime {
-		c.plan = nil
+	if c.s.plan.current.Left <= 0 || c.at.now.Sub(c.s.plan.current.Since) > c.s.o.MaxNodeProvisionTime {
+		c.s.plan.current = nil
 		return growable
 	}
 	var members []string
 	pending := false // options of members near their maximum hold only some of the pods
 	for _, name := range growable {
-		if slices.Contains(c.similarTo(c.plan.Chosen), name) {
+		if slices.Contains(c.similarTo(c.s.plan.current.Chosen), name) {
 			members = append(members, name)
-			pending = pending || c.has(c.options[name], c.plan.pods)
+			pending = pending || c.has(c.options[name], c.s.plan.current.pods)
 		}
 	}
 	if !pending {
-		c.plan = nil
+		c.s.plan.current = nil
 		return growable
 	}
 	return members
@@ -318,7 +297,7 @@ func (c *choice) stay(growable []string) []string {
 // similarTo returns the groups similar to a group, itself included.
 func (c *choice) similarTo(name string) []string {
 	if c.similar[name] == nil {
-		c.similar[name] = append(c.index.Similar(name), name)
+		c.similar[name] = append(c.s.sets.index.Similar(name), name)
 	}
 	return c.similar[name]
 }
@@ -334,7 +313,9 @@ func uid(pod *v1.Pod) types.UID {
 }
 
 // counted are the numbers of a group's nodes.
-func (c *choice) counted(name string) counted { return c.at.count(c.view.Groups[name], c.state(name)) }
+func (c *choice) counted(name string) counted {
+	return c.at.count(c.s.view.Groups[name], c.s.state(name))
+}
 
 // podsOf returns the pods of the options of groups.
 func (c *choice) podsOf(names []string) map[int]bool {
@@ -352,11 +333,11 @@ func (c *choice) podsOf(names []string) map[int]bool {
 // chooseSet asks the strategies; each set counts as one choice. A plan keeps the group it was
 // chosen for.
 func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
-	if c.plan != nil {
-		if slices.Contains(growable, c.plan.Chosen) {
-			return c.plan.Chosen, c.plan.why, nil
+	if c.s.plan.current != nil {
+		if slices.Contains(growable, c.s.plan.current.Chosen) {
+			return c.s.plan.current.Chosen, c.s.plan.current.why, nil
 		}
-		return growable[0], c.plan.why, nil
+		return growable[0], c.s.plan.current.why, nil
 	}
 	options := make([]expander.Option, 0, len(growable))
 	for _, name := range growable {
@@ -364,7 +345,7 @@ func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
 			options = append(options, c.offer(name))
 		}
 	}
-	best, trail, err := c.o.Chain.Choose(options)
+	best, trail, err := c.s.o.Chain.Choose(options)
 	if err != nil {
 		return "", "", err
 	}
@@ -386,7 +367,7 @@ func (c *choice) offer(name string) expander.Option {
 	}
 	o := c.options[name]
 	offer := expander.Option{
-		Group: name, Set: c.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
+		Group: name, Set: c.s.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
 		Template: cloudprovider.Template{Node: c.request.Nodes[name]},
 	}
 	if c.single(name) {
@@ -395,7 +376,7 @@ func (c *choice) offer(name string) expander.Option {
 	for _, i := range o.Pods {
 		offer.Requested = offer.Requested.Plus(1, c.requests[i])
 	}
-	if g := c.view.Groups[name]; g.HasPrice {
+	if g := c.s.view.Groups[name]; g.HasPrice {
 		offer.NodePrice, offer.HasPrice = g.Price, true
 	}
 	c.offers[name] = offer
@@ -412,14 +393,19 @@ func (c *choice) without(growable []string, chosen string) []string {
 	})
 }
 
-// ChooseBy replaces the expander chain.
-func (s *Machine) ChooseBy(chain expander.Chain) {
-	s.o.Chain = chain
-	s.log(Log{Message: "Options are chosen by a new configuration", Values: []any{"expander", chain.Names()}})
+// ChooseBy replaces the expander chain. With an Err its configuration could not be read, and the one
+// in use stays.
+type ChooseBy struct {
+	Chain expander.Chain
+	Err   error
 }
 
-// ChainUnreadable notes that the configuration of the expander could not be read; the one in use
-// stays.
-func (s *Machine) ChainUnreadable(err error) {
-	s.warn("ExpanderRefused", "The new priorities of the expander are not used, those before stay: "+err.Error())
+func (e ChooseBy) apply(s *State) Answer {
+	if e.Err != nil {
+		s.warn("ExpanderRefused", "The new priorities of the expander are not used, those before stay: "+e.Err.Error())
+		return Answer{}
+	}
+	s.o.Chain = e.Chain
+	s.log(Log{Message: "Options are chosen by a new configuration", Values: []any{"expander", e.Chain.Names()}})
+	return Answer{}
 }

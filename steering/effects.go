@@ -1,18 +1,18 @@
 package steering
 
-// Effects are the results of events other than their answers. Orders to the cloud are answers,
-// since the machine has to know the result of each.
+// Effects are the results of an event other than its answer. Orders to the cloud are answers, since the
+// state has to know the result of each.
 type Effects struct {
 	Decisions []Decision
-	Events    []Event // of Kubernetes
+	Events    []KubernetesEvent
 	Warnings  []string
 	Logs      []Log
 	Counts    map[Counter]int
 	Notices   []Notice // about pods, if that is wanted
 }
 
-// Event is a Kubernetes event, of the type Warning unless it is Normal.
-type Event struct {
+// KubernetesEvent is published. It is of the type Warning unless it is Normal.
+type KubernetesEvent struct {
 	Reason, Message string
 	Normal          bool
 }
@@ -42,50 +42,43 @@ const (
 	JournalFailed    Counter = "journal not read or written"
 )
 
-// Effects returns the effects since it was last called.
-func (s *Machine) Effects() Effects {
-	out := s.out
-	s.out = Effects{}
-	return out
-}
-
-func (s *Machine) count(c Counter, n int) {
+func (s *State) count(c Counter, n int) {
 	if s.out.Counts == nil {
 		s.out.Counts = map[Counter]int{}
 	}
 	s.out.Counts[c] += n
 }
 
-func (s *Machine) log(l Log) { s.out.Logs = append(s.out.Logs, l) }
+func (s *State) log(l Log) { s.out.Logs = append(s.out.Logs, l) }
 
 // event publishes something as a Kubernetes event.
-func (s *Machine) event(reason, message string) {
-	s.out.Events = append(s.out.Events, Event{Reason: reason, Message: message})
+func (s *State) event(reason, message string) {
+	s.out.Events = append(s.out.Events, KubernetesEvent{Reason: reason, Message: message})
 }
 
 // inform is event for what needs no attention.
-func (s *Machine) inform(reason, message string) {
-	s.out.Events = append(s.out.Events, Event{Reason: reason, Message: message, Normal: true})
+func (s *State) inform(reason, message string) {
+	s.out.Events = append(s.out.Events, KubernetesEvent{Reason: reason, Message: message, Normal: true})
 }
 
 // note has a decision kept and logged.
-func (s *Machine) note(d Decision) {
+func (s *State) note(d Decision) {
 	d.Time = s.now
 	s.out.Decisions = append(s.out.Decisions, d)
 }
 
 // warn has somebody look at something, once.
-func (s *Machine) warn(reason, message string) {
-	if s.warned[message] {
+func (s *State) warn(reason, message string) {
+	if s.pods.warned[message] {
 		return
 	}
-	s.warned[message] = true
+	s.pods.warned[message] = true
 	s.out.Warnings = append(s.out.Warnings, message)
 	s.alarm(reason, message)
 }
 
 // alarm is warn for what may come again.
-func (s *Machine) alarm(reason, message string) {
+func (s *State) alarm(reason, message string) {
 	s.log(Log{Message: "Warning", Values: []any{"reason", reason, "message", message}})
 	s.event(reason, message)
 }

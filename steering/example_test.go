@@ -28,7 +28,7 @@ func machine(zone string) *v1.Node {
 // Six nodes are needed and Cluster Autoscaler asks for all of them in one group. It is granted two,
 // comes back for four, and then for two.
 func Example() {
-	m, err := steering.New("this process", steering.Options{})
+	state, err := steering.New("this process", steering.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,7 +36,10 @@ func Example() {
 	sizes := map[string]int{"a": 0, "b": 0, "c": 0}
 	const pods = 6
 	for now, need := start, pods; need > 0; now = now.Add(time.Second) {
-		m.Tick(now)
+		step := func(e steering.Event) steering.Answer {
+			answer, _ := state.Step(now, e)
+			return answer
+		}
 		reading := &steering.Cloud{At: now, Groups: map[string]*steering.Group{}}
 		question := steering.Question{Nodes: map[string]*v1.Node{}}
 		var pending []int
@@ -46,28 +49,21 @@ func Example() {
 		}
 		for zone, size := range sizes {
 			reading.Groups[zone] = &steering.Group{
-				NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: 10}, Target: size, Revision: m.Revision(zone),
+				NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: 10}, Target: size, Revision: state.Revision(zone),
 				Template: cloudprovider.Template{Node: machine(zone)},
 			}
 			question.Nodes[zone] = machine(zone)
 			question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: need, Pods: pending})
 		}
-		m.LoopBegins(now, reading)
-		answer, err := m.Asked(question)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		grant, err := m.Increase(reading.Groups[answer.Group], need)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		_ = m.Order(grant, nil) // the journal is saved, so nothing is refused
-		sizes[answer.Group] += grant.Nodes
-		err = m.Answered(*grant, m.OrderEnded(answer.Group, nil, 0, nil), true, "")
-		fmt.Printf("%s: %d of %d, error %v\n", answer.Group, grant.Nodes, need, err)
-		need -= grant.Nodes
+		step(steering.LoopBegins{Began: now, Reading: reading})
+		answer := step(steering.Asked{Question: question})
+		granted := step(steering.Increase{Group: answer.Group, Delta: need})
+		step(steering.Order{}) // the journal is saved, so nothing is refused
+		sizes[answer.Group] += granted.Nodes
+		step(steering.OrderEnded{Group: answer.Group})
+		err := step(steering.Answered{Received: true}).Err
+		fmt.Printf("%s: %d of %d, error %v\n", answer.Group, granted.Nodes, need, err)
+		need -= granted.Nodes
 	}
 	fmt.Println(sizes)
 	// Output:

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -14,6 +15,13 @@ import (
 // It is then left alone for a while, and its share goes to the others at once. Its nodes on their
 // way are written off: nothing waits for them any longer. Afterwards the member has to prove itself
 // before it gets a full share again.
+
+// failures are those that are remembered.
+type failures struct {
+	backoff  *backoff.Backoff
+	closed   map[string]bool // sets left out because all members are backed off, by first member
+	followed time.Time       // when the nodes on their way were last looked at for start-up deadlines
+}
 
 // proof is what a member has to show after a failure.
 type proof string
@@ -51,11 +59,11 @@ func ordering(err error) cause {
 }
 
 // overdue is why nodes on their way do not come, by how far the furthest of them has got.
-func (s *Machine) overdue(g *Group) cause {
+func (s *State) overdue(g *Group) cause {
 	what := byCloud
 	for i := range g.Instances {
 		instance := &g.Instances[i]
-		switch node, registered := s.at.nodes[instance.ID]; {
+		switch node, registered := s.nodes.at.nodes[instance.ID]; {
 		case instance.State == cloudprovider.InstanceDeleting || node.Ready:
 		case registered:
 			return byKubelet
@@ -137,10 +145,10 @@ func (w *writtenOff) keep(g *Group, target int) {
 }
 
 // writeOff gives up all of the group's nodes that are on their way.
-func (s *Machine) writeOff(g *Group, b *groupState) {
+func (s *State) writeOff(g *Group, b *groupState) {
 	for i := range g.Instances {
 		instance := &g.Instances[i]
-		if node, registered := s.at.nodes[instance.ID]; instance.State != cloudprovider.InstanceDeleting && (!registered || !node.Ready) {
+		if node, registered := s.nodes.at.nodes[instance.ID]; instance.State != cloudprovider.InstanceDeleting && (!registered || !node.Ready) {
 			b.off.instances[instance.ID] = true
 		}
 	}
@@ -149,13 +157,13 @@ func (s *Machine) writeOff(g *Group, b *groupState) {
 
 // watch looks at what has become of a group's nodes since the last reading: they came, vanished, or
 // are overdue. The function wasReady reports which instances had been ready nodes by then.
-func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string) bool) {
+func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) bool) {
 	s.noteReading(g, b)
 	if g.Err != nil || b.order != nil {
 		return
 	}
 	if before != nil && b.off.vanished > 0 && g.existing() > before.existing() {
-		b.Ordered = s.at.now // the cloud makes anew what has vanished
+		b.ordered = s.nodes.at.now // the cloud makes anew what has vanished
 	}
 	b.off.keep(g, b.target)
 	s.proveByNode(g, b)
@@ -169,36 +177,36 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 		b.neverReady = true
 		s.fail(g.ID, byBoot, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
 	}
-	if n := s.at.count(g, b); n.due > 0 && !b.Ordered.IsZero() && s.at.now.Sub(b.Ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
+	if n := s.nodes.at.count(g, b); n.due > 0 && !b.ordered.IsZero() && s.nodes.at.now.Sub(b.ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
 	}
 }
 
 // undelivered records the failure of a member whose nodes did not come in time.
-func (s *Machine) undelivered(g *Group, b *groupState, nodes int, why string) {
+func (s *State) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.writeOff(g, b)
 	s.fail(g.ID, s.overdue(g), why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
 // proveByNode ends a proof and the backoff when a node has become ready since the member failed.
-func (s *Machine) proveByNode(g *Group, b *groupState) {
-	if b.Proof != bringNode {
+func (s *State) proveByNode(g *Group, b *groupState) {
+	if b.proof != bringNode {
 		return
 	}
-	failed := s.backoff.Failures()[g.ID].Failed
+	failed := s.failures.backoff.Failures()[g.ID].Failed
 	for i := range g.Instances {
-		node, registered := s.at.nodes[g.Instances[i].ID]
+		node, registered := s.nodes.at.nodes[g.Instances[i].ID]
 		if !registered || !node.Ready {
 			continue
 		}
-		since, known := s.readySince[node.ProviderID]
+		since, known := s.nodes.readySince[node.ProviderID]
 		if !known {
 			since = node.Created
 		}
 		if since.After(failed) {
-			b.Proof = proven
-			s.backoff.Ended(g.ID, s.at.now)
+			b.proof = proven
+			s.failures.backoff.Ended(g.ID, s.nodes.at.now)
 			return
 		}
 	}
@@ -206,8 +214,8 @@ func (s *Machine) proveByNode(g *Group, b *groupState) {
 
 // wasReady returns a function that reports whether an instance had been a ready node at the last
 // observation. If the nodes are not known, it is enough that the instance had a node.
-func (s *Machine) wasReady() func(id string) bool {
-	served, unregistered := s.served, s.since
+func (s *State) wasReady() func(id string) bool {
+	served, unregistered := s.nodes.served, s.nodes.since
 	return func(id string) bool {
 		_, waited := unregistered[id]
 		return served[id] || served == nil && !waited
@@ -216,7 +224,7 @@ func (s *Machine) wasReady() func(id string) bool {
 
 // vanished counts instances that are gone although nothing has deleted them, and those of them that
 // never became ready nodes.
-func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id string) bool) (lost, neverReady int) {
+func (s *State) vanished(before, g *Group, b *groupState, wasReady func(id string) bool) (lost, neverReady int) {
 	if before == nil {
 		return 0, 0
 	}
@@ -239,49 +247,57 @@ func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id str
 			neverReady++
 		}
 	}
-	maps.DeleteFunc(b.deleted, func(_ string, at time.Time) bool { return s.at.now.Sub(at) >= s.o.MaxNodeProvisionTime })
+	maps.DeleteFunc(b.deleted, func(_ string, at time.Time) bool { return s.nodes.at.now.Sub(at) >= s.o.MaxNodeProvisionTime })
 	return lost, neverReady
 }
 
 // shut reports whether a group is backed off or shifted away.
-func (s *Machine) shut(id string) bool {
-	_, _, off := s.backoff.Active(id, s.now)
-	return off || s.shiftedAway(id) != ""
+func (s *State) shut(id string) bool {
+	_, _, off := s.failures.backoff.Active(id, s.now)
+	return off || s.zones.away(id) != ""
 }
 
 // fail backs a member off.
-func (s *Machine) fail(id string, what cause, why string, p proof) {
+func (s *State) fail(id string, what cause, why string, p proof) {
 	now := s.now
 	b := s.state(id)
-	b.Proof = b.Proof.and(p)
-	s.backoff.Failed(id, string(what)+": "+why, now)
+	b.proof = b.proof.and(p)
+	s.failures.backoff.Failed(id, string(what)+": "+why, now)
 	s.noticeFailure(id, why)
-	until, _, _ := s.backoff.Active(id, now)
+	until, _, _ := s.failures.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)
 	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s: %s", id, until.UTC().Format(time.TimeOnly), what, why))
 }
 
 // failHidden backs a member off for a failure that is kept from Cluster Autoscaler.
-func (s *Machine) failHidden(id string, what cause, why string, p proof) {
+func (s *State) failHidden(id string, what cause, why string, p proof) {
 	s.fail(id, what, why, p)
 	s.state(id).hidden = s.now
 }
 
-// NodesDeleted records that the cloud has deleted nodes for Cluster Autoscaler. The target size is
-// that after the deletion, unless it could not be read.
-func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr error) {
-	b := s.state(id)
-	n := b.deletedBy(nodes, s.now)
+// NodesDeleted is the cloud's success in deleting nodes for Cluster Autoscaler. Target is the size after
+// the deletion, unless a ReadErr says that it could not be read.
+type NodesDeleted struct {
+	Group   string
+	Nodes   []*v1.Node
+	Target  int
+	ReadErr error
+}
+
+func (e NodesDeleted) apply(s *State) Answer {
+	b := s.state(e.Group)
+	n := b.deletedBy(e.Nodes, s.now)
 	s.count(NodesGivenUp, n)
 	if n > 0 && s.HidesFailures() {
-		s.fail(id, byBoot, fmt.Sprintf("%d instances never became nodes", n), bringNode)
+		s.fail(e.Group, byBoot, fmt.Sprintf("%d instances never became nodes", n), bringNode)
 	}
-	if readErr == nil && b.order == nil {
-		b.target = target
+	if e.ReadErr == nil && b.order == nil {
+		b.target = e.Target
 		b.revision++
 	} else {
-		b.resize(-len(nodes)) // until the next reading
+		b.resize(-len(e.Nodes)) // until the next reading
 	}
+	return Answer{}
 }
 
 // deletedBy notes which instances Cluster Autoscaler has deleted, and counts those that never

@@ -20,11 +20,13 @@ import (
 // fleet is groups of which nothing becomes ready.
 type fleet struct {
 	t     *testing.T
-	m     *steering.Machine
+	state *steering.State
 	now   time.Time
 	sizes map[string]int
 	// perNode is how many of the pods a node takes; 0 means one.
 	perNode map[string]int
+
+	decisions []steering.Decision
 }
 
 // ask begins a loop in which Cluster Autoscaler asks for nodes for so many pods, one on each, in some
@@ -32,8 +34,7 @@ type fleet struct {
 func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	f.t.Helper()
 	f.now = f.now.Add(10 * time.Second)
-	f.m.Tick(f.now)
-	f.m.Observe(nil, true)
+	f.step(steering.Observe{Known: true})
 	reading := &steering.Cloud{At: f.now, Groups: map[string]*steering.Group{}}
 	question := steering.Question{Nodes: map[string]*v1.Node{}}
 	var pending []int
@@ -44,7 +45,7 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	for zone, size := range f.sizes {
 		question.Nodes[zone] = machine(zone)
 		g := &steering.Group{
-			NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: 20}, Target: size, Revision: f.m.Revision(zone), Template: cloudprovider.Template{Node: machine(zone)},
+			NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: 20}, Target: size, Revision: f.state.Revision(zone), Template: cloudprovider.Template{Node: machine(zone)},
 		}
 		for i := range size {
 			g.Instances = append(g.Instances, cloudprovider.Instance{ID: fmt.Sprint(zone, i), State: cloudprovider.InstanceCreating})
@@ -55,44 +56,46 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 		nodes := ceilDiv(pods, max(1, f.perNode[zone]))
 		question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: nodes, Pods: pending})
 	}
-	f.m.LoopBegins(f.now, reading)
-	answer, err := f.m.Asked(question)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if answer.Group == "" {
+	f.step(steering.LoopBegins{Began: f.now, Reading: reading})
+	group := f.step(steering.Asked{Question: question}).Group
+	if group == "" {
 		return 0
 	}
-	grant, err := f.m.Increase(reading.Groups[answer.Group], pods)
-	if err != nil {
-		f.t.Fatal(err)
+	f.step(steering.Increase{Group: group, Delta: pods})
+	granted = f.step(steering.Order{}).Nodes
+	f.sizes[group] += granted
+	f.step(steering.OrderEnded{Group: group})
+	f.step(steering.Answered{Received: true})
+	return granted
+}
+
+// step applies an event that no error is expected of.
+func (f *fleet) step(e steering.Event) steering.Answer {
+	f.t.Helper()
+	answer, effects := f.state.Step(f.now, e)
+	if answer.Err != nil {
+		f.t.Fatal(answer.Err)
 	}
-	if err := f.m.Order(grant, nil); err != nil {
-		f.t.Fatal(err)
-	}
-	f.sizes[answer.Group] += grant.Nodes
-	if err := f.m.Answered(*grant, f.m.OrderEnded(answer.Group, nil, 0, nil), true, ""); err != nil {
-		f.t.Fatal(err)
-	}
-	return grant.Nodes
+	f.decisions = append(f.decisions, effects.Decisions...)
+	return answer
 }
 
 // A new process of Cluster Autoscaler counts no node that is on its way. It is shown groups without them, so that it
 // can ask for them, and less is granted where they are; but not for long.
 func TestWhatIsNotCountedHoldsForMinutes(t *testing.T) {
-	m, err := steering.New("this process", steering.Options{})
+	state, err := steering.New("this process", steering.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0, "b": 0}}
+	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 0}}
 	f.ask(6, "a", "b")
 	f.ask(3, "a", "b")
 	if want := map[string]int{"a": 3, "b": 3}; !maps.Equal(f.sizes, want) {
 		t.Fatalf("sizes %v, want %v", f.sizes, want)
 	}
-	m.NewProcess(false)
-	if m.Shown("a") != 0 || m.Shown("b") != 0 {
-		t.Errorf("a new process is shown sizes of %d and %d, which it would wait for", m.Shown("a"), m.Shown("b"))
+	f.step(steering.NewProcess{})
+	if state.Shown("a") != 0 || state.Shown("b") != 0 {
+		t.Errorf("a new process is shown sizes of %d and %d, which it would wait for", state.Shown("a"), state.Shown("b"))
 	}
 	f.ask(9, "a") // and counts those of a from now on
 	for loop := range 24 {
@@ -100,19 +103,19 @@ func TestWhatIsNotCountedHoldsForMinutes(t *testing.T) {
 			t.Errorf("%d nodes granted in loop %d, although as many are on their way in b; want none in 19 loops", granted, loop)
 		}
 	}
-	if m.Shown("b") != 0 {
-		t.Errorf("b is shown with %d nodes, and so left out on and on", m.Shown("b"))
+	if state.Shown("b") != 0 {
+		t.Errorf("b is shown with %d nodes, and so left out on and on", state.Shown("b"))
 	}
 }
 
 // A daemon takes more of the nodes of zone b, so that they take two of the pods and the others three: each
 // member's own room counts for how many nodes are needed.
 func TestEachMembersOwnRoomCounts(t *testing.T) {
-	m, err := steering.New("this process", steering.Options{})
+	state, err := steering.New("this process", steering.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}}
+	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}}
 	for left := 22; left > 0; {
 		left = 22
 		f.ask(left-f.room(), "a", "b", "c")
@@ -137,29 +140,29 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 // An order that was on its way when its process ended counts from when it was given. The group had its
 // last nodes long before: the new process must not take what is coming for overdue.
 func TestAnOrderBeforeARestartIsNotOverdue(t *testing.T) {
-	m, err := steering.New("first process", steering.Options{})
+	state, err := steering.New("first process", steering.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0}}
+	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0}}
 	f.ask(1, "a") // the node is there, and not ready, from now on
 	f.now = f.now.Add(14 * time.Minute)
 	f.ask(1, "a")
-	text, err := m.Journal()
+	text, err := state.Journal()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The first node was ordered more than 15 min ago, and a second order was under way at the end.
 	ordered := f.now.Add(-20 * time.Minute).Format(time.RFC3339)
 	text = regexp.MustCompile(`"ordered":"[^"]*"`).ReplaceAll(text, fmt.Appendf(nil, `"ordered":%q,"order":{"before":1,"delta":1,"at":%q}`, ordered, f.now.Format(time.RFC3339)))
-	if f.m, err = steering.New("second process", steering.Options{}); err != nil {
+	if f.state, err = steering.New("second process", steering.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	f.m.Tick(f.now)
-	f.m.JournalRead(text, nil)
+	f.decisions = nil
+	f.step(steering.JournalRead{Text: text})
 	f.sizes["a"] = 2
 	f.ask(1, "a")
-	for _, d := range f.m.Effects().Decisions {
+	for _, d := range f.decisions {
 		if strings.Contains(d.Reason, "did not become ready within") {
 			t.Errorf("seconds after the order: %s", d.Reason)
 		}

@@ -7,7 +7,7 @@ import (
 
 // grantedInFull has everybody notice that a group has got all that was asked of its set: the set may
 // have become uneven.
-func (s *Machine) grantedInFull(d *Decision) {
+func (s *State) grantedInFull(d *Decision) {
 	why := strings.TrimPrefix(d.Reason, "in full: ")
 	d.InFull, s.state(d.Group).inFull = true, why
 	s.count(GrantsInFull, 1)
@@ -15,7 +15,7 @@ func (s *Machine) grantedInFull(d *Decision) {
 }
 
 // hasPeers reports whether a group is in a set with others.
-func (s *Machine) hasPeers(id string) bool {
+func (s *State) hasPeers(id string) bool {
 	first := s.firstOf()
 	for other := range s.view.Groups {
 		if other != id && first[id] != "" && first[other] == first[id] {
@@ -27,9 +27,9 @@ func (s *Machine) hasPeers(id string) bool {
 
 // firstOf returns the first member of the set of each group: as Cluster Autoscaler has shown them
 // last, and before it has, by the templates of the cloud.
-func (s *Machine) firstOf() map[string]string {
-	if len(s.index.Names()) == 0 {
+func (s *State) firstOf() map[string]string {
+	if len(s.sets.index.Names()) == 0 {
 		return s.catalogueSets(s.now)
 	}
-	return s.sets
+	return s.sets.first
 }

@@ -6,19 +6,65 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// groupState is what is kept about a group between calls.
+// groupState is what is kept about a group between events.
 type groupState struct {
+	groupOrders
+	groupCounted
+	groupFailures
+	groupPlan
+}
+
+// groupOrders is what was ordered for a group.
+type groupOrders struct {
 	target   int // the group's target size, with what is ordered right now
 	revision int // counts changes of target, so that a slow reading does not overwrite a newer value
-	lasting
-	off writtenOff // what nothing waits for any longer
+	// order is an increase whose end is not known.
+	order *order
+	// ordered is the time of the last order.
+	ordered time.Time
+	// coming are the orders of the nodes on their way.
+	coming nodegroupset.Orders
+	// missing is the time since which instances are missing, counted from the last increase; zero
+	// if none is.
+	missing time.Time
+	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
+	empty time.Time
+	// deleted holds the times at which Cluster Autoscaler deleted instances, by id.
+	deleted map[string]time.Time
+}
 
+// groupCounted is what Cluster Autoscaler counts of a group, and is shown of it.
+type groupCounted struct {
+	// seen reports whether Cluster Autoscaler counts the group's nodes on their way: it holds a
+	// scale-up request for the group and has not backed it off. False if unknown: that costs a
+	// loop, not a node.
+	seen bool
+	// unshown counts the nodes on their way that Cluster Autoscaler is not shown, since it does not know
+	// of them: so it lets the group grow and asks for them.
+	unshown int
+	// asked is the time of the last increase that was answered with success.
+	asked time.Time
 	// doubts counts the loops in a row in which less was granted because pods might run on nodes that are
 	// on their way here and that Cluster Autoscaler does not count.
 	doubts streak
+	// short reports whether the group got less than was asked in this loop, and full that Cluster Autoscaler
+	// is to ask others in this one.
+	short, full bool
+}
+
+// groupFailures is what a group has failed to bring.
+type groupFailures struct {
+	proof proof      // what the group has to show after a failure
+	off   writtenOff // what nothing waits for any longer
 	// down is the time since which no node of the group that was in service is ready, or most are not;
 	// zero if that is not so.
 	down time.Time
+	// hidden is the time of the last failure that Cluster Autoscaler does not know of.
+	hidden time.Time
+	// neverReady reports whether instances have vanished before they became ready nodes: missing
+	// nodes are taken back.
+	neverReady bool
+	unreadable unreadable
 	// underway is when the nodes on their way were ordered, forPods for how many pods, and takers how
 	// many of these may run on other members; slow reports whether the last nodes came too late. All
 	// are kept in sets with a start-up deadline only.
@@ -26,48 +72,15 @@ type groupState struct {
 	forPods  int
 	takers   map[string]int
 	slow     bool
-	// missing is the time since which instances are missing, counted from the last increase; zero
-	// if none is.
-	missing time.Time
-	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
-	empty      time.Time
-	unreadable unreadable
-	// hidden is the time of the last failure that Cluster Autoscaler does not know of.
-	hidden time.Time
-	// neverReady reports whether instances have vanished before they became ready nodes: missing
-	// nodes are taken back.
-	neverReady bool
-	// deleted holds the times at which Cluster Autoscaler deleted instances, by id.
-	deleted map[string]time.Time
-	// short reports whether the group got less than was asked in this loop, and full that Cluster Autoscaler
-	// is to ask others in this one.
-	short, full bool
+}
+
+// groupPlan is what is said of a group's part in splits.
+type groupPlan struct {
 	// inFull is why the group was last increased in full, and held what kept it from growing in the
 	// last split; both until its set is even.
 	inFull, held string
 	// pinned reports whether no pod of the last question for its set may run in the group.
 	pinned bool
-	// coming are the orders of the nodes on their way.
-	coming nodegroupset.Orders
-	// order is an increase whose end is not known.
-	order *order
-}
-
-// lasting is the part of a group's state that survives the process as it is.
-type lasting struct {
-	// Seen reports whether Cluster Autoscaler counts the group's nodes on their way: it holds a
-	// scale-up request for the group and has not backed it off. False if unknown: that costs a
-	// loop, not a node.
-	Seen bool `json:"seen,omitempty"`
-	// Unshown counts the nodes on their way that Cluster Autoscaler is not shown, since it does not know
-	// of them: so it lets the group grow and asks for them.
-	Unshown int `json:"extra,omitempty"`
-	// Asked is the time of the last increase that was answered with success, Ordered that of the
-	// last order.
-	Asked   time.Time `json:"asked,omitzero"`
-	Ordered time.Time `json:"ordered,omitzero"`
-	// Proof is what the group has to show after a failure.
-	Proof proof `json:"proof,omitempty"`
 }
 
 // streak counts loops in a row, each once.
@@ -108,24 +121,36 @@ func (b *groupState) resize(delta int) {
 }
 
 // state returns the group's state.
-func (s *Machine) state(id string) *groupState {
+func (s *State) state(id string) *groupState {
 	b := s.groups[id]
 	if b == nil {
-		b = &groupState{deleted: map[string]time.Time{}, off: writtenOff{instances: map[string]bool{}}}
+		b = newGroup()
 		s.groups[id] = b
 	}
 	return b
 }
 
+// known returns the group's state, of which nothing may be changed.
+func (s *State) known(id string) *groupState {
+	if b := s.groups[id]; b != nil {
+		return b
+	}
+	return newGroup()
+}
+
+func newGroup() *groupState {
+	return &groupState{groupOrders: groupOrders{deleted: map[string]time.Time{}}, groupFailures: groupFailures{off: writtenOff{instances: map[string]bool{}}}}
+}
+
 // unseen returns how many nodes of the group are on their way and not counted by Cluster
 // Autoscaler. Releases before 1.36 count whatever they are shown.
-func (s *Machine) unseen(g *Group, at *observation) int {
-	b := s.state(g.ID)
-	if b.Seen {
+func (s *State) unseen(g *Group, at *observation) int {
+	b := s.known(g.ID)
+	if b.seen {
 		return 0
 	}
 	n := at.count(g, b).inFlight
-	if s.before136 {
+	if s.caller.before136 {
 		n = min(n, b.target-s.Shown(g.ID))
 	}
 	return n

@@ -7,21 +7,21 @@ package steering
 
 // Shown returns the target size of a group as Cluster Autoscaler reads it. It is not below the group's
 // minimum, to which Cluster Autoscaler would raise it, on account of that.
-func (s *Machine) Shown(id string) int {
-	b := s.state(id)
-	if b.Unshown == 0 || !s.HidesFailures() {
+func (s *State) Shown(id string) int {
+	b := s.known(id)
+	if b.unshown == 0 || !s.HidesFailures() {
 		return b.target
 	}
 	minimum := 0
 	if g := s.view.group(id); g != nil {
 		minimum = g.MinSize
 	}
-	return max(b.target-b.Unshown, min(b.target, minimum))
+	return max(b.target-b.unshown, min(b.target, minimum))
 }
 
 // hide leaves the nodes of all groups that are on their way out of what a new process of Cluster
 // Autoscaler is shown.
-func (s *Machine) hide(at *observation) {
+func (s *State) hide(at *observation) {
 	for id, g := range s.view.Groups {
 		s.state(id).hide(g, at)
 	}
@@ -30,6 +30,6 @@ func (s *Machine) hide(at *observation) {
 // hide leaves what is on its way out of what Cluster Autoscaler is shown.
 func (b *groupState) hide(g *Group, at *observation) {
 	if !g.ZeroOrMax {
-		b.Unshown = at.count(g, b).expected
+		b.unshown = at.count(g, b).expected
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,15 +11,14 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Grant is what is granted of an increase. The caller hands it back until Cluster Autoscaler is
-// answered.
-type Grant struct {
-	Nodes  int // to order from the cloud; 0 for none
+// grant is what is granted of an increase, until Cluster Autoscaler is answered.
+type grant struct {
+	nodes  int // to order from the cloud; 0 for none
 	group  *Group
 	asked  int
 	reason string
 	refuse bool // Cluster Autoscaler is to leave the group alone
-	Hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
+	hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
 	shared bool // in part, or nothing: needs the journal
 	inFull bool // although it should have been split
 	// restored: chosen by an earlier process. This one cannot know whether the answer arrives.
@@ -29,112 +27,118 @@ type Grant struct {
 	about    *pick // the answer to the question with an option of the group; nil if there was none
 }
 
-// Increase returns what is granted of an increase: the group's share of the split and no more.
-// Cluster Autoscaler sees how far the target size has risen and comes back for the rest. If there
-// are nodes to order, the caller saves the journal, calls Order, orders them from the cloud, and
-// calls OrderEnded. It then calls Answered. Without a grant the error is the answer.
-func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
-	p := s.pick
-	v := s.grantOf(g, delta)
-	v.group, v.asked = g, delta
+// Increase is Cluster Autoscaler increasing a group. The answer has the Nodes to order from the cloud: the
+// group's share of the split and no more. Cluster Autoscaler sees how far the target size has risen and
+// comes back for the rest. If there are nodes to order, the caller saves the journal; Order comes next,
+// and OrderEnded once the cloud has answered. Answered comes at last, with the error of the one before.
+type Increase struct {
+	Group string
+	Delta int
+}
+
+func (e Increase) apply(s *State) Answer {
+	g, p := s.view.group(e.Group), s.caller.pick
+	s.caller.grant = nil
+	if g == nil {
+		return Answer{Err: fmt.Errorf("node group %q: %w", e.Group, cloudprovider.ErrNotFound)}
+	}
+	v := s.grantOf(g, e.Delta)
+	v.group, v.asked = g, e.Delta
 	if p != nil && p.from != nil && p.from.options[g.ID] != nil {
 		v.about = p
 	}
 	b := s.state(g.ID)
+	var err error
 	switch {
 	case v.refuse:
-		return &v, fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, v.reason)
-	case v.Nodes == 0:
-		return &v, nil
-	case b.order != nil && !v.Hide:
-		return nil, fmt.Errorf("node group %q: an earlier increase has not ended yet: %w", g.ID, cloudprovider.ErrUnavailable)
+		err = fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, v.reason)
+	case v.nodes == 0:
 	case b.order != nil:
-		return &Grant{group: g, asked: delta, reason: "an earlier increase has not ended yet", Hide: true}, nil
+		v = grant{group: g, asked: e.Delta, reason: "an earlier increase has not ended yet", hide: v.hide}
+		if !v.hide {
+			err = fmt.Errorf("node group %q: %s: %w", g.ID, v.reason, cloudprovider.ErrUnavailable)
+		}
+	default:
+		b.order = &order{Before: b.target, Delta: v.nodes, At: s.now}
 	}
-	b.order = &order{Before: b.target, Delta: v.Nodes, At: s.now}
-	return &v, nil
+	s.caller.grant = &v
+	return v.answer(err)
 }
 
-// Order records that a grant is ordered now. If the journal could not be saved, the increase gets
-// nothing for the moment, and is granted in full if that does not help. A replica that does not lead
-// orders nothing: the error is the answer then.
-func (s *Machine) Order(v *Grant, journalErr error) error {
+func (v *grant) answer(err error) Answer { return Answer{Nodes: v.nodes, Hide: v.hide, Err: err} }
+
+// Order is the moment before the nodes of an increase are ordered. If the journal could not be saved, the
+// increase gets nothing for the moment, and is granted in full if that does not help; a replica that does
+// not lead orders nothing. The answer is that to Increase, anew.
+type Order struct{ JournalErr error }
+
+func (e Order) apply(s *State) Answer {
+	v := s.caller.grant
+	if v == nil || v.nodes == 0 {
+		return Answer{}
+	}
 	b := s.state(v.group.ID)
 	mode, _ := s.Mode()
 	switch {
-	case journalErr == nil || mode == DryRun:
-	case errors.Is(journalErr, ErrNotLeader):
-		s.withdraw(v, "nothing")
-		v.Hide = false
-		return fmt.Errorf("node group %q: %w: %w", v.group.ID, cloudprovider.ErrUnavailable, journalErr)
+	case e.JournalErr == nil || mode == DryRun:
+	case errors.Is(e.JournalErr, ErrNotLeader):
+		s.withdraw("nothing")
+		v.hide = false
+		return v.answer(fmt.Errorf("node group %q: %w: %w", v.group.ID, cloudprovider.ErrUnavailable, e.JournalErr))
 	case !v.shared: // the journal is no condition
-	case errors.Is(journalErr, ErrOutdated) || s.waitForJournal():
-		s.withdraw(v, "nothing for now: "+journalErr.Error())
-		return nil
+	case errors.Is(e.JournalErr, ErrOutdated) || s.saved.wait(s.now):
+		s.withdraw("nothing for now: " + e.JournalErr.Error())
+		return v.answer(nil)
 	default:
-		v.Nodes, v.reason, v.inFull = min(v.asked, max(v.Nodes, v.group.MaxSize-b.target)), "in full: "+journalErr.Error(), true
-		b.order.Delta = v.Nodes
+		v.nodes, v.reason, v.inFull = min(v.asked, max(v.nodes, v.group.MaxSize-b.target)), "in full: "+e.JournalErr.Error(), true
+		b.order.Delta = v.nodes
 	}
-	b.resize(v.Nodes)
+	b.resize(v.nodes)
 	b.watchEmpty(v.group, s.now)
-	return nil
+	return v.answer(nil)
 }
 
-// Withdraw takes a grant back before it is ordered: Cluster Autoscaler does not wait for the answer
-// any more, and takes the increase for failed.
-func (s *Machine) Withdraw(v *Grant) {
-	s.withdraw(v, "nothing: Cluster Autoscaler has stopped waiting")
+// Withdraw takes the place of Order if Cluster Autoscaler does not wait for the answer to its increase any
+// more, and so takes it for failed: nothing is ordered.
+type Withdraw struct{}
+
+func (Withdraw) apply(s *State) Answer {
+	if s.caller.grant != nil {
+		s.withdraw("nothing: Cluster Autoscaler has stopped waiting")
+	}
+	return Answer{}
 }
 
-func (s *Machine) withdraw(v *Grant, reason string) {
-	v.Nodes, v.reason = 0, reason
+func (s *State) withdraw(reason string) {
+	v := s.caller.grant
+	v.nodes, v.reason = 0, reason
 	s.state(v.group.ID).order = nil
 }
 
 // scanInterval is how often Cluster Autoscaler looks while nothing happens.
 const scanInterval = 10 * time.Second
 
-// maxUnsaved is how often in a row nothing is granted because the journal could not be written.
-// Loops that follow one another at once count as one: an API server takes longer to come back.
-const maxUnsaved = 2
-
-// waitForJournal reports whether an increase is to wait for the journal, and counts it.
-func (s *Machine) waitForJournal() bool {
-	if !s.mayWaitForJournal() {
-		return false
-	}
-	if s.unsaved == 0 {
-		s.unsavedSince = s.now
-	}
-	s.unsaved++
-	return true
-}
-
-func (s *Machine) mayWaitForJournal() bool {
-	return s.unsaved < maxUnsaved || s.now.Sub(s.unsavedSince) < scanInterval
-}
-
 // unshared returns what is granted where increases cannot be granted in part; ok is false where they
 // can.
-func (s *Machine) unshared(delta int, p *pick) (v Grant, ok bool) {
-	can, why := s.CanShare()
+func (s *State) unshared(delta int, p *pick) (v grant, ok bool) {
+	can, why := s.saved.can()
 	switch {
 	case can:
-		return Grant{}, false
-	case s.journalErr != nil && !errors.Is(s.journalErr, ErrNotLeader) && (errors.Is(s.journalErr, ErrOutdated) || s.waitForJournal()):
-		return Grant{reason: "nothing for now: " + why, Hide: s.HidesFailures(), shared: true}, true
+		return grant{}, false
+	case s.saved.err != nil && !errors.Is(s.saved.err, ErrNotLeader) && (errors.Is(s.saved.err, ErrOutdated) || s.saved.wait(s.now)):
+		return grant{reason: "nothing for now: " + why, hide: s.HidesFailures(), shared: true}, true
 	}
-	return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p, inFull: s.balancing != byItself}, true
+	return grant{nodes: delta, reason: "in full: " + why, hide: s.HidesFailures(), pick: p, inFull: s.caller.balancing != byItself}, true
 }
 
 // grantOf returns what is granted, and takes the pick.
-func (s *Machine) grantOf(g *Group, delta int) Grant {
+func (s *State) grantOf(g *Group, delta int) grant {
 	mode, why := s.Mode()
-	full := func(reason string) Grant { return Grant{Nodes: delta, reason: reason} }
-	away := s.shiftedAway(g.ID)
+	full := func(reason string) grant { return grant{nodes: delta, reason: reason} }
+	away := s.zones.away(g.ID)
 	if away == "" && s.raisesToMin(g, delta) {
 		if s.HidesFailures() && s.shut(g.ID) {
-			return Grant{reason: "nothing: it is left alone, even below its minimum size", Hide: true, shared: true}
+			return grant{reason: "nothing: it is left alone, even below its minimum size", hide: true, shared: true}
 		}
 		return full("up to the group's minimum size")
 	}
@@ -143,44 +147,44 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 	case away != "" && mode != DryRun && (p == nil || p.Group != g.ID || p.refuse == ""):
 		// Where Cluster Autoscaler does not come back at once for another group, only a refusal makes
 		// it take one.
-		return Grant{reason: "nothing: " + away, Hide: s.HidesFailures(), shared: true, refuse: mode != Steering}
+		return grant{reason: "nothing: " + away, hide: s.HidesFailures(), shared: true, refuse: mode != Steering}
 	case mode != Steering:
-		return Grant{Nodes: delta, reason: why, inFull: s.unasked}
+		return grant{nodes: delta, reason: why, inFull: s.caller.unasked}
 	case g.ZeroOrMax:
 		return full("the group is resized to its maximum or to zero, never split")
-	case p == nil && s.stopped && !s.ignored:
-		s.ignored = true // a second time in a row is no accident
-		return Grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
+	case p == nil && s.caller.stopped && !s.caller.ignored:
+		s.caller.ignored = true // a second time in a row is no accident
+		return grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", hide: s.HidesFailures(), shared: true}
 	case p == nil:
 		return s.grantUnasked(g, delta)
 	}
 	if s.noticeBalancing(p, g, delta); p.Group != g.ID && !s.covers(p, g.ID) {
 		return s.grantOther(p, g, delta)
 	}
-	s.ignored = false
+	s.caller.ignored = false
 	switch {
 	case p.full:
 		return full(p.why)
 	case p.refuse != "":
-		return Grant{reason: p.refuse, refuse: true}
+		return grant{reason: p.refuse, refuse: true}
 	}
 	return s.shareOf(p, g, delta)
 }
 
 // answerFor returns the answer to the question that an increase of a group follows, and notes the
 // increase; nil if there was no question, or the group was increased since.
-func (s *Machine) answerFor(id string) *pick {
-	if s.grown[id] {
+func (s *State) answerFor(id string) *pick {
+	if s.caller.grown[id] {
 		return nil
 	}
-	s.grown[id] = true
-	return s.pick
+	s.caller.grown[id] = true
+	return s.caller.pick
 }
 
 // covers reports whether the answer says how much a group besides the one it names gets: a member of the
 // same set, when Cluster Autoscaler balances by itself or increases one by chance because the answer did
 // not arrive.
-func (s *Machine) covers(p *pick, id string) bool {
+func (s *State) covers(p *pick, id string) bool {
 	if _, member := p.Shares[id]; member || p.refuse != "" {
 		return member
 	}
@@ -188,26 +192,18 @@ func (s *Machine) covers(p *pick, id string) bool {
 	return first[id] != "" && first[id] == first[p.Group]
 }
 
-// balancing is what is known of whether Cluster Autoscaler balances by itself.
-type balancing string
-
-const (
-	byItself balancing = "Yes"
-	byNobody balancing = "No"
-)
-
 // noticeBalancing learns from an increase after a question whether Cluster Autoscaler balances by itself:
 // it then increases several groups of one set, or another than was the answer, and asks for all nodes of the
 // option in one otherwise.
-func (s *Machine) noticeBalancing(p *pick, g *Group, delta int) {
+func (s *State) noticeBalancing(p *pick, g *Group, delta int) {
 	switch {
 	case p.from == nil || p.from.options[g.ID] == nil:
 	case s.grownIn(s.set(g.ID), g.ID), p.Group != g.ID && s.set(p.Group) == s.set(g.ID):
-		s.balancing = byItself
-	case s.balancing == "" && p.Group == g.ID && p.count > 1 && delta >= p.count && len(p.from.similarTo(g.ID)) > 1:
-		s.balancing = byNobody
+		s.caller.balancing = byItself
+	case s.caller.balancing == "" && p.Group == g.ID && p.count > 1 && delta >= p.count && len(p.from.similarTo(g.ID)) > 1:
+		s.caller.balancing = byNobody
 	}
-	if p.full && s.balancing == byNobody && p.from.atomic(p.from.options[p.Group]) {
+	if p.full && s.caller.balancing == byNobody && p.from.atomic(p.from.options[p.Group]) {
 		s.warn("ProvisioningRequestNotBalanced", "Cluster Autoscaler gets all nodes of a ProvisioningRequest from one node group: start it with --balance-similar-node-groups, so that it splits them")
 	}
 }
@@ -218,41 +214,41 @@ const maxSkipped = 2
 
 // raisesToMin reports whether an increase that the expander has not picked goes no further than the
 // group's minimum.
-func (s *Machine) raisesToMin(g *Group, delta int) bool {
+func (s *State) raisesToMin(g *Group, delta int) bool {
 	target := s.state(g.ID).target
-	return (s.pick == nil || s.pick.Group != g.ID || s.grown[g.ID]) && target < g.MinSize && target+delta <= g.MinSize
+	return (s.caller.pick == nil || s.caller.pick.Group != g.ID || s.caller.grown[g.ID]) && target < g.MinSize && target+delta <= g.MinSize
 }
 
 // grantUnasked returns what is granted of an increase without a question before it.
-func (s *Machine) grantUnasked(g *Group, delta int) Grant {
-	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.state(g.ID).target) > 0 || !s.ignored) {
+func (s *State) grantUnasked(g *Group, delta int) grant {
+	if s.plan.current.has(g.ID) && (s.plan.current.leftFor(g.ID, s.state(g.ID).target) > 0 || !s.caller.ignored) {
 		return s.planned(g, delta)
 	}
-	if s.unread && s.skipped < maxSkipped {
-		s.skipped++
-		return Grant{reason: "nothing: the expander's question could not be read in time, and comes again", Hide: s.HidesFailures(), shared: true}
+	if s.caller.unread && s.caller.skipped < maxSkipped {
+		s.caller.skipped++
+		return grant{reason: "nothing: the expander's question could not be read in time, and comes again", hide: s.HidesFailures(), shared: true}
 	}
-	s.unasked = true
-	return Grant{Nodes: delta, reason: "the expander was not asked before", inFull: true}
+	s.caller.unasked = true
+	return grant{nodes: delta, reason: "the expander was not asked before", inFull: true}
 }
 
 // grantOther returns what is granted of an increase of a group that the expander has not picked.
-func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
+func (s *State) grantOther(p *pick, g *Group, delta int) grant {
 	switch {
 	case p.knows(g.ID):
 		return s.shareOfOther(p, g, delta)
-	case !p.full && !s.ignored:
-		s.ignored = true
-		return Grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
+	case !p.full && !s.caller.ignored:
+		s.caller.ignored = true
+		return grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", hide: s.HidesFailures(), shared: true}
 	}
-	return Grant{Nodes: delta, reason: "the expander had picked " + p.Group, inFull: !p.full}
+	return grant{nodes: delta, reason: "the expander had picked " + p.Group, inFull: !p.full}
 }
 
 // neverComing reports how many nodes of a group Cluster Autoscaler would wait for if an increase of it were answered with
 // success, although none of them comes: those that are not ready any more and still young. It would take pods to have
 // room on them.
-func (s *Machine) neverComing(g *Group) int {
-	n := s.at.count(g, s.state(g.ID)) // as of the question
+func (s *State) neverComing(g *Group) int {
+	n := s.nodes.at.count(g, s.state(g.ID)) // as of the question
 	if n.inFlight > 0 {
 		return 0
 	}
@@ -260,21 +256,21 @@ func (s *Machine) neverComing(g *Group) int {
 }
 
 // shareOf grants the group's part of the split, or all if increases cannot be granted in part.
-func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
+func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 	if v, ok := s.unshared(delta, p); ok {
 		return v
 	}
 	if p.split == nil { // chosen by the process before this one
-		return Grant{Nodes: min(delta, firstOrder(s.state(g.ID).Proof, p.Shares[g.ID])), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
+		return grant{nodes: min(delta, firstOrder(s.state(g.ID).proof, p.Shares[g.ID])), hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
 	}
-	if s.balancing == byNobody && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
+	if s.caller.balancing == byNobody && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
-			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p, inFull: true}
+			return grant{nodes: delta, reason: "in full: " + err.Error(), hide: s.HidesFailures(), pick: p, inFull: true}
 		}
 	}
-	v := Grant{Nodes: min(delta, firstOrder(s.state(g.ID).Proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
-	if n := s.neverComing(g); n > 0 && v.Nodes == 0 {
-		return Grant{reason: fmt.Sprintf("%d nodes of it will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", n), refuse: true}
+	v := grant{nodes: min(delta, firstOrder(s.state(g.ID).proof, p.split.shares[g.ID])), hide: s.HidesFailures(), shared: true, pick: p}
+	if n := s.neverComing(g); n > 0 && v.nodes == 0 {
+		return grant{reason: fmt.Sprintf("%d nodes of it will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", n), refuse: true}
 	}
 	switch {
 	case len(p.split.members) == 0:
@@ -293,10 +289,10 @@ func (p *pick) knows(id string) bool {
 
 // shareOfOther grants the share of a group of another set, which Cluster Autoscaler has increased by
 // chance, because the answer to its question did not arrive.
-func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
+func (s *State) shareOfOther(p *pick, g *Group, delta int) grant {
 	q, _ := p.from.share(g.ID, p.split.why, p.from.growable())
 	if q == nil || q.full {
-		return Grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
+		return grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", hide: s.HidesFailures(), shared: true}
 	}
 	q.from, q.Group, q.count = p.from, g.ID, p.from.options[g.ID].NodeCount
 	v := s.shareOf(q, g, delta)
@@ -304,34 +300,19 @@ func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
 	return v
 }
 
-// has reports whether the group is a member of the split in progress.
-func (p *plan) has(id string) bool {
-	return p != nil && slices.ContainsFunc(p.members, func(m PlanMember) bool { return m.Name == id })
-}
-
-// leftFor returns how many nodes the split still has for a group with a given target size.
-func (p *plan) leftFor(id string, target int) int {
-	for _, m := range p.members {
-		if m.Name == id {
-			return max(0, m.NewSize-target)
-		}
-	}
-	return 0
-}
-
 // planned grants an increase in the middle of a split whose question did not arrive here.
-func (s *Machine) planned(g *Group, delta int) Grant {
-	left := min(delta, s.plan.leftFor(g.ID, s.state(g.ID).target))
-	s.ignored = left == 0 // a second time in a row is no accident
+func (s *State) planned(g *Group, delta int) grant {
+	left := min(delta, s.plan.current.leftFor(g.ID, s.state(g.ID).target))
+	s.caller.ignored = left == 0 // a second time in a row is no accident
 	if v, ok := s.unshared(delta, nil); ok {
 		return v
 	}
-	return Grant{Nodes: left, reason: "what the split has left for it; the expander was not asked before", Hide: s.HidesFailures(), shared: true}
+	return grant{nodes: left, reason: "what the split has left for it; the expander was not asked before", hide: s.HidesFailures(), shared: true}
 }
 
 // grownIn reports whether another group of the set was increased since the expander was asked.
-func (s *Machine) grownIn(set, but string) bool {
-	for id := range s.grown {
+func (s *State) grownIn(set, but string) bool {
+	for id := range s.caller.grown {
 		if id != but && s.set(id) == set {
 			return true
 		}
@@ -340,46 +321,51 @@ func (s *Machine) grownIn(set, but string) bool {
 }
 
 // set names the set of a group by its first member.
-func (s *Machine) set(id string) string { return cmp.Or(s.sets[id], id) }
+func (s *State) set(id string) string { return cmp.Or(s.sets.first[id], id) }
 
-// OrderEnded records the cloud's answer to an order. If the answer is unclear, the target size
-// decides, provided that it could be read since; if it has not risen, later readings decide.
-// OrderEnded returns the error of an order that was refused.
-func (s *Machine) OrderEnded(id string, err error, target int, readErr error) error {
-	b := s.state(id)
+// OrderEnded is the cloud's answer to an order. If it is unclear, the Target size decides, provided that
+// it could be read since; if it has not risen, later readings decide. The answer has the error of an
+// order that was refused.
+type OrderEnded struct {
+	Group   string
+	Err     error
+	Target  int
+	ReadErr error
+}
+
+func (e OrderEnded) apply(s *State) Answer {
+	b := s.state(e.Group)
 	o := b.order
-	if o == nil {
-		return nil // the group has gone meanwhile
-	}
 	switch {
-	case err == nil:
+	case o == nil: // the group has gone meanwhile
+	case e.Err == nil:
 		s.taken(b)
-	case cloudprovider.Refused(err):
+	case cloudprovider.Refused(e.Err):
 		b.resize(-o.Delta)
-		s.refused(id, b, err)
-		return err
-	case readErr == nil && target >= o.Before+o.Delta:
+		s.refused(e.Group, b, e.Err)
+		return Answer{Err: e.Err}
+	case e.ReadErr == nil && e.Target >= o.Before+o.Delta:
 		s.taken(b)
 	default:
-		o.failed, o.err = s.now, err
+		o.failed, o.err = s.now, e.Err
 		b.revision++
 	}
-	return nil
+	return Answer{}
 }
 
 // taken ends an order that the cloud has accepted.
-func (s *Machine) taken(b *groupState) {
-	b.order, b.Ordered = nil, s.now
-	if b.Proof == takeOrder {
-		b.Proof = proven
+func (s *State) taken(b *groupState) {
+	b.order, b.ordered = nil, s.now
+	if b.proof == takeOrder {
+		b.proof = proven
 	}
 }
 
 // refused ends an order that was not carried out. The caller corrects the target size.
-func (s *Machine) refused(id string, b *groupState, err error) {
-	if s.plan != nil {
-		s.plan.Left += b.order.Delta
-		s.plan.granted -= b.order.Delta
+func (s *State) refused(id string, b *groupState, err error) {
+	if s.plan.current != nil {
+		s.plan.current.Left += b.order.Delta
+		s.plan.current.granted -= b.order.Delta
 	}
 	b.order = nil
 	if !cloudprovider.OwnMistake(err) {
@@ -388,70 +374,88 @@ func (s *Machine) refused(id string, b *groupState, err error) {
 	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
 }
 
-// Answered records the answer to an increase: the cloud's error, if any, whether Cluster Autoscaler
-// was still waiting for the answer, and the connection. It returns the error to answer with.
-func (s *Machine) Answered(v Grant, err error, received bool, connection string) error {
-	granted := v.Nodes
-	if err != nil {
+// Answered is the answer that Cluster Autoscaler is given to its increase: the error of the event before,
+// whether it still waited for the answer, and the connection. The answer has the error to answer with.
+type Answered struct {
+	Err        error
+	Received   bool
+	Connection string
+}
+
+func (e Answered) apply(s *State) Answer {
+	if s.caller.grant == nil {
+		return Answer{Err: e.Err} // of no group
+	}
+	v := *s.caller.grant
+	s.caller.grant = nil
+	granted := v.nodes
+	if e.Err != nil {
 		granted = 0
 	}
 	id := v.group.ID
 	b := s.state(id)
 	s.advance(v, granted)
-	s.noticeAnswer(v, granted, err)
-	if err != nil && !v.Hide {
-		b.Seen = false // an error makes Cluster Autoscaler back the group off
-		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})
-		return err
+	s.noticeAnswer(v, granted, e.Err)
+	if e.Err != nil && !v.hide {
+		b.seen = false // an error makes Cluster Autoscaler back the group off
+		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: e.Err.Error()})
+		return Answer{Err: e.Err}
 	}
-	b.Seen, b.doubts = received && !v.restored, streak{}
-	b.Asked = s.now
+	s.succeeded(&v, granted, e)
+	d := Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Granted: granted, Reason: v.reason, Error: text(e.Err)}
+	if v.inFull && granted > 0 && s.hasPeers(id) {
+		s.grantedInFull(&d)
+	}
+	s.note(d)
+	return Answer{}
+}
+
+// succeeded notes that an increase is answered with success, whatever was granted of it.
+func (s *State) succeeded(v *grant, granted int, e Answered) {
+	id := v.group.ID
+	b := s.state(id)
+	b.seen, b.doubts = e.Received && !v.restored, streak{}
+	b.asked = s.now
 	if granted != v.asked {
-		s.raised[id] = true
+		s.caller.raised[id] = true
 	}
 	if granted < v.asked {
 		b.short = true
 	}
-	b.Unshown = 0
-	s.unconfirmed = &answer{id, b.Asked, connection, true}
+	b.unshown = 0
+	s.caller.unconfirmed = &answer{id, b.asked, e.Connection, true}
 	if v.pick != nil && v.pick.from != nil && granted > 0 {
 		b.orderedFor(v.pick.from, id)
 	}
 	s.count(NodesAsked, v.asked)
 	s.count(NodesGranted, granted)
-	if s.question != nil {
-		s.question.nodes -= granted
+	if s.plan.question != nil {
+		s.plan.question.nodes -= granted
 	}
-	d := Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Granted: granted, Reason: v.reason, Error: text(err)}
-	if v.inFull && granted > 0 && s.hasPeers(id) {
-		s.grantedInFull(&d)
-	}
-	s.note(d)
-	return nil
 }
 
 // advance begins a plan, or subtracts what was granted from it.
-func (s *Machine) advance(v Grant, granted int) {
+func (s *State) advance(v grant, granted int) {
 	if v.pick == nil || v.pick.split == nil || len(v.pick.split.members) == 0 {
 		return
 	}
 	split := v.pick.split
-	if s.plan == nil || s.plan.Chosen != split.chosen {
-		s.plan = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}}
+	if s.plan.current == nil || s.plan.current.Chosen != split.chosen {
+		s.plan.current = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}}
 		for i := range split.members {
 			for _, pod := range split.members[i].option.Pods {
-				s.plan.pods[uid(v.pick.from.request.Pods[pod])] = true
+				s.plan.current.pods[uid(v.pick.from.request.Pods[pod])] = true
 			}
 		}
 	}
 	split.granted += granted
-	s.plan.granted += granted
-	s.plan.Left = split.need - split.granted
-	s.plan.members = split.result
+	s.plan.current.granted += granted
+	s.plan.current.Left = split.need - split.granted
+	s.plan.current.members = split.result
 	for _, m := range split.result {
 		s.state(m.Name).held = split.held(m)
 	}
-	if s.plan.Left <= 0 {
-		s.plan = nil
+	if s.plan.current.Left <= 0 {
+		s.plan.current = nil
 	}
 }

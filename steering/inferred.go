@@ -22,11 +22,14 @@ type inferred map[string]askedAbout // by provider id
 // askedAbout is when a node was asked about first and last.
 type askedAbout struct{ first, last time.Time }
 
-// Saw records that Cluster Autoscaler has asked for the group of a node.
-func (s *Machine) Saw(node *v1.Node) {
-	if id := node.Spec.ProviderID; id != "" && !cloudprovider.IsFakeNode(node) {
-		s.inferred[id] = askedAbout{cmp.Or(s.inferred[id].first, s.now), s.now}
+// Saw is Cluster Autoscaler asking for the group of a node.
+type Saw struct{ Node *v1.Node }
+
+func (e Saw) apply(s *State) Answer {
+	if id := e.Node.Spec.ProviderID; id != "" && !cloudprovider.IsFakeNode(e.Node) {
+		s.nodes.inferred[id] = askedAbout{cmp.Or(s.nodes.inferred[id].first, s.now), s.now}
 	}
+	return Answer{}
 }
 
 // forget drops nodes that have not been asked about for a while.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/evenkeel/evenkeel/backoff"
 )
@@ -37,124 +38,160 @@ type journal struct {
 
 // journalGroup is a group of which there is something to keep.
 type journalGroup struct {
-	lasting
+	Seen      bool             `json:"seen,omitempty"`
+	Unshown   int              `json:"extra,omitempty"`
+	Asked     time.Time        `json:"asked,omitzero"`
+	Ordered   time.Time        `json:"ordered,omitzero"`
+	Proof     proof            `json:"proof,omitempty"`
 	Order     *order           `json:"order,omitempty"`
 	Backoff   *backoff.Failure `json:"backoff,omitempty"`
 	Instances []string         `json:"writtenOff,omitempty"`
 	Missing   int              `json:"missing,omitempty"`
 }
 
-// Journal returns the text that has to survive the process.
-func (s *Machine) Journal() ([]byte, error) {
-	s.stopSaved = s.stopped
-	return json.Marshal(s.journal())
+// saved is what is known of the journal.
+type saved struct {
+	writer  string // names this process in it; empty without a journal
+	err     error
+	stopped bool      // it says that the expander's last answer was to grow no group
+	missed  int       // increases in a row that got nothing because it could not be written
+	since   time.Time // when the first of them did
 }
 
-// JournalSaved records whether the journal was written. If not, increases get nothing twice in a
-// row, and are granted in full after that.
-func (s *Machine) JournalSaved(err error) {
-	s.journalErr = err
-	if err == nil {
-		s.unsaved = 0
-		return
-	}
-	s.stopSaved = false
-	s.count(JournalFailed, 1)
-	s.log(Log{Err: err, Message: "Journal not written"})
-}
-
-// WithoutJournal says what happens to increases while the journal cannot be used.
-func (s *Machine) WithoutJournal() string {
+// can reports whether increases may be granted in part, and why not.
+func (j *saved) can() (ok bool, why string) {
 	switch {
-	case errors.Is(s.journalErr, ErrNotLeader):
-		return "nothing is ordered"
-	case s.journalErr != nil && s.mayWaitForJournal():
-		return "nothing is ordered for the moment, it is tried again"
+	case j.writer == "":
+		return false, "there is no journal"
+	case j.err != nil:
+		return false, "the journal cannot be used: " + j.err.Error()
 	}
-	return "increases are granted in full"
+	return true, ""
+}
+
+// maxUnsaved is how often in a row nothing is granted because the journal could not be written.
+// Loops that follow one another at once count as one: an API server takes longer to come back.
+const maxUnsaved = 2
+
+// wait reports whether an increase is to wait for the journal, and counts it.
+func (j *saved) wait(now time.Time) bool {
+	if !j.mayWait(now) {
+		return false
+	}
+	if j.missed == 0 {
+		j.since = now
+	}
+	j.missed++
+	return true
+}
+
+func (j *saved) mayWait(now time.Time) bool {
+	return j.missed < maxUnsaved || now.Sub(j.since) < scanInterval
+}
+
+// without says what happens to increases while the journal cannot be used, and why that is so; it is
+// empty if it can.
+func (j *saved) without(now time.Time) string {
+	can, why := j.can()
+	switch {
+	case can:
+		return ""
+	case errors.Is(j.err, ErrNotLeader):
+		return why + "; nothing is ordered"
+	case j.err != nil && j.mayWait(now):
+		return why + "; nothing is ordered for the moment, it is tried again"
+	}
+	return why + "; increases are granted in full"
+}
+
+// Journal returns the text that has to survive the process.
+func (s *State) Journal() ([]byte, error) { return json.Marshal(s.journal()) }
+
+// JournalSaved says whether the journal was written. If not, increases get nothing twice in a row, and
+// are granted in full after that.
+type JournalSaved struct{ Err error }
+
+func (e JournalSaved) apply(s *State) Answer {
+	s.saved.err, s.saved.stopped = e.Err, e.Err == nil && s.caller.stopped
+	if e.Err == nil {
+		s.saved.missed = 0
+		return Answer{}
+	}
+	s.count(JournalFailed, 1)
+	s.log(Log{Err: e.Err, Message: "Journal not written"})
+	return Answer{}
 }
 
 // Unsaved reports whether the journal could not be written, so that it is worth another try before
 // an increase.
-func (s *Machine) Unsaved() bool { return s.journalErr != nil }
+func (s *State) Unsaved() bool { return s.saved.err != nil }
 
-// Stop replaces the answer to the expander's question, because of a journal that is somebody else's:
-// no group grows in this loop. It reports whether the error is of that kind.
-func (s *Machine) Stop(journalErr error) bool {
-	if !errors.Is(journalErr, ErrNotLeader) && !errors.Is(journalErr, ErrOutdated) {
-		return false
+// Stop takes the answer to the expander's question back, because its journal was not written. The answer
+// has the error if no group grows in this loop, since the journal is somebody else's.
+type Stop struct{ JournalErr error }
+
+func (e Stop) apply(s *State) Answer {
+	if !errors.Is(e.JournalErr, ErrNotLeader) && !errors.Is(e.JournalErr, ErrOutdated) {
+		return Answer{}
 	}
-	s.pick, s.stopped = nil, true
-	s.note(Decision{Call: "BestOptions", Reason: "no group grows", Error: journalErr.Error()})
-	return true
+	s.caller.pick, s.caller.stopped = nil, true
+	s.note(Decision{Call: "BestOptions", Reason: "no group grows", Error: e.JournalErr.Error()})
+	return Answer{Err: e.JournalErr}
 }
 
 // OwnJournal reports whether the text of a journal holds nothing of another process, so that
 // somebody has only deleted or touched it.
-func (s *Machine) OwnJournal(text []byte) bool {
+func (s *State) OwnJournal(text []byte) bool {
 	var j journal
-	return len(text) == 0 || json.Unmarshal(text, &j) == nil && j.Writer == s.writer
+	return len(text) == 0 || json.Unmarshal(text, &j) == nil && j.Writer == s.saved.writer
 }
 
-// JournalRead records the text of the journal, or that it could not be read. Another replica may
-// have written it meanwhile.
-func (s *Machine) JournalRead(text []byte, err error) {
-	s.journalErr = err
-	if err != nil {
+// JournalRead is the text of the journal, or why it could not be read. Another replica may have written
+// it meanwhile.
+type JournalRead struct {
+	Text []byte
+	Err  error
+}
+
+func (e JournalRead) apply(s *State) Answer {
+	s.saved.err = e.Err
+	if e.Err != nil {
 		s.count(JournalFailed, 1)
-		return
+		return Answer{}
 	}
 	var j journal
-	if len(text) > 0 {
-		if err := json.Unmarshal(text, &j); err != nil {
+	if len(e.Text) > 0 {
+		if err := json.Unmarshal(e.Text, &j); err != nil {
 			s.log(Log{Err: err, Message: "Journal not understood, all nodes on their way count as unknown to Cluster Autoscaler"})
 			j = journal{}
 		}
 	}
-	if j.Version == journalVersion && j.Writer != s.writer {
+	if j.Version == journalVersion && j.Writer != s.saved.writer {
 		s.restore(j)
-	} else if j.Writer != s.writer {
+	} else if j.Writer != s.saved.writer {
 		for _, b := range s.groups {
-			b.Seen = false
+			b.seen = false
 		}
 	}
-}
-
-// ReleasedBefore136 records whether Cluster Autoscaler is of a release before 1.36: it counts all
-// nodes on their way that it is shown, and not only those of groups that it has a request for.
-func (s *Machine) ReleasedBefore136(yes bool) { s.before136 = yes }
-
-// NewProcess records that Cluster Autoscaler has been started anew: it knows of no node on its way.
-// What the expander was asked before stands if asked is true: the new process has asked it already,
-// and is about to do as it was told.
-func (s *Machine) NewProcess(asked bool) {
-	s.process = s.now
-	for _, b := range s.groups {
-		b.Seen, b.Unshown = false, 0
-	}
-	if s.renewed = s.view == nil; !s.renewed {
-		s.hide(s.look())
-	}
-	if !asked {
-		s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, "", false
-	}
-	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
-	s.count(ProcessesNoticed, 1)
+	return Answer{}
 }
 
 // journal is the text of what must survive.
-func (s *Machine) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Plan: s.plan, Stopped: s.stopped, Unread: s.unread, Balances: s.balancing, Shifted: s.zonal.shifts.Away()}
-	if p := s.pick; p != nil && !p.full {
+func (s *State) journal() journal {
+	j := journal{Version: journalVersion, Writer: s.saved.writer, Groups: map[string]journalGroup{}, Plan: s.plan.current, Stopped: s.caller.stopped, Unread: s.caller.unread, Balances: s.caller.balancing, Shifted: s.zones.shifts.Away()}
+	if p := s.caller.pick; p != nil && !p.full {
 		j.Pick = p
 	}
-	failures := s.backoff.Failures()
+	failures := s.failures.backoff.Failures()
 	for id, b := range s.groups {
-		entry := journalGroup{lasting: b.lasting, Order: b.order, Instances: slices.Sorted(maps.Keys(b.off.instances)), Missing: b.off.missing}
+		entry := journalGroup{
+			Seen: b.seen, Unshown: b.unshown, Asked: b.asked, Ordered: b.ordered, Proof: b.proof, Order: b.order,
+			Instances: slices.Sorted(maps.Keys(b.off.instances)), Missing: b.off.missing,
+		}
 		if failure, failed := failures[id]; failed {
 			entry.Backoff = &failure
 		}
-		if entry.Seen || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.Asked) < s.o.MaxNodeProvisionTime {
+		if entry.Seen || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
 	}
@@ -163,30 +200,31 @@ func (s *Machine) journal() journal {
 
 // restore takes over what another process has written. The answer to an order that was under way
 // when that process ended has certainly not arrived.
-func (s *Machine) restore(j journal) {
+func (s *State) restore(j journal) {
 	for _, b := range s.groups {
-		b.Seen = false
+		b.seen = false
 	}
 	for id, entry := range j.Groups {
 		b := s.state(id)
-		b.lasting, b.off = entry.lasting, writtenOff{missing: entry.Missing, instances: map[string]bool{}}
+		b.seen, b.unshown, b.asked, b.ordered, b.proof = entry.Seen, entry.Unshown, entry.Asked, entry.Ordered, entry.Proof
+		b.off = writtenOff{missing: entry.Missing, instances: map[string]bool{}}
 		for _, instance := range entry.Instances {
 			b.off.instances[instance] = true
 		}
 		if entry.Order != nil {
-			b.Seen, b.Asked, b.Ordered = false, entry.Order.At, entry.Order.At
+			b.seen, b.asked, b.ordered = false, entry.Order.At, entry.Order.At
 		}
 		if entry.Backoff != nil {
-			s.backoff.Restore(id, *entry.Backoff)
+			s.failures.backoff.Restore(id, *entry.Backoff)
 		}
 	}
-	s.balancing = j.Balances
-	s.zonal.shifts.Restore(j.Shifted)
-	s.plan, s.pick, s.stopped, s.unread = j.Plan, nil, j.Stopped && s.loop == 0, j.Unread && s.loop == 0
-	if s.loop == 0 {
-		s.pick = j.Pick
+	s.caller.balancing = j.Balances
+	s.zones.shifts.Restore(j.Shifted)
+	s.plan.current, s.caller.pick, s.caller.stopped, s.caller.unread = j.Plan, nil, j.Stopped && s.caller.loop == 0, j.Unread && s.caller.loop == 0
+	if s.caller.loop == 0 {
+		s.caller.pick = j.Pick
 	}
-	if s.plan != nil {
-		s.plan.need, s.plan.why = s.plan.Left, "as chosen before a restart"
+	if s.plan.current != nil {
+		s.plan.current.need, s.plan.current.why = s.plan.current.Left, "as chosen before a restart"
 	}
 }

@@ -30,14 +30,18 @@ type starting struct {
 	missing int        // without an instance
 }
 
-// Late returns which nodes of groups are past the start-up deadline of their set, and must be taken
-// back.
-func (s *Machine) Late(groups []*Group) []TakeBack {
-	if s.view == nil || !slices.ContainsFunc(s.o.Similarity.Policies, func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {
+// Late finds which nodes of groups that have just been read are past the start-up deadline of their set;
+// the answer has them as TakeBacks.
+type Late struct{ Groups []*Group }
+
+func (e Late) apply(s *State) Answer { return Answer{TakeBacks: s.late(e.Groups)} }
+
+func (s *State) late(groups []*Group) []TakeBack {
+	if s.view == nil || !s.HidesFailures() || !slices.ContainsFunc(s.o.Similarity.Policies, func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {
 		return nil
 	}
-	at, terms, last := s.look(), s.terms(nil), s.followed
-	s.followed = s.now
+	at, terms, last := s.look(), s.terms(nil), s.failures.followed
+	s.failures.followed = s.now
 	late := map[string]*starting{}
 	for _, g := range groups {
 		t, b := terms[g.ID], s.state(g.ID)
@@ -46,8 +50,8 @@ func (s *Machine) Late(groups []*Group) []TakeBack {
 		}
 		l := s.startingOf(g, b, t, at)
 		ordered := s.now
-		if b.Ordered.After(last) {
-			ordered = b.Ordered
+		if b.ordered.After(last) {
+			ordered = b.ordered
 		}
 		due := s.now.Add(-t.StartupDeadline)
 		before := b.underway
@@ -73,9 +77,9 @@ func (s *Machine) Late(groups []*Group) []TakeBack {
 
 // startingOf finds what a group has on its way. Without knowledge of the nodes that is what has no
 // instance.
-func (s *Machine) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms, at *observation) starting {
+func (s *State) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms, at *observation) starting {
 	l := starting{Group: g, terms: terms, missing: max(0, g.Target-g.existing()-b.off.missing)}
-	if !s.known {
+	if !s.nodes.known {
 		return l
 	}
 	began := map[*v1.Node]time.Time{} // of instances when they were first seen without a node, of nodes when they registered
@@ -86,10 +90,10 @@ func (s *Machine) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms,
 			continue
 		}
 		node, isNode := at.nodes[instance.ID]
-		switch _, ready := s.readySince[instance.ID]; {
+		switch _, ready := s.nodes.readySince[instance.ID]; {
 		case !isNode:
 			fake := cloudprovider.FakeNode(instance.ID, cloudprovider.FakeNodeUnregistered)
-			since, known := s.since[instance.ID]
+			since, known := s.nodes.since[instance.ID]
 			if began[fake] = since; !known {
 				began[fake] = s.now
 			}
@@ -98,7 +102,7 @@ func (s *Machine) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms,
 			} else {
 				l.young = append(l.young, fake)
 			}
-		case !ready && !node.Lost && !s.served[instance.ID]:
+		case !ready && !node.Lost && !s.nodes.served[instance.ID]:
 			one := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, CreationTimestamp: metav1.NewTime(node.Created)}, Spec: v1.NodeSpec{ProviderID: instance.ID}}
 			began[one], registered = node.Created, append(registered, one)
 		}
@@ -128,7 +132,7 @@ func (l *starting) take(n int) TakeBack {
 // movable returns how many late nodes of a group other members of its set can have instead, beside
 // those that are promised already: members that may grow, are not late themselves, did not bring their
 // last nodes too late and have nothing to prove, so that nodes do not swing between them.
-func (s *Machine) movable(l *starting, late map[string]*starting, promised int) int {
+func (s *State) movable(l *starting, late map[string]*starting, promised int) int {
 	request := nodegroupset.SplitRequest{Nodes: int64(l.late + promised)}
 	own, movable := s.state(l.ID), 0
 	for _, name := range l.terms.Except(nil) {
@@ -138,7 +142,7 @@ func (s *Machine) movable(l *starting, late map[string]*starting, promised int) 
 		}
 		size := int64(max(0, b.target))
 		m := nodegroupset.Group{Name: name, Size: size, Max: size}
-		if name != l.ID && late[name] == nil && b.Proof == proven && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.at.count(g, b).troubled() {
+		if name != l.ID && late[name] == nil && b.proof == proven && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.nodes.at.count(g, b).troubled() {
 			m.Max = max(size, int64(g.MaxSize))
 			movable = max(movable, own.takers[name])
 		}
@@ -185,11 +189,11 @@ func (b *groupState) orderedFor(c *choice, name string) {
 // next of which nobody knows.
 func (c *choice) barred(name string) bool {
 	terms := c.policies[name]
-	if terms == nil || terms.StartupDeadline == 0 || c.state(name).Proof != bringNode {
+	if terms == nil || terms.StartupDeadline == 0 || c.s.state(name).proof != bringNode {
 		return false
 	}
 	return slices.ContainsFunc(terms.Except([]string{name}), func(other string) bool {
-		_, _, off := c.backoff.Active(other, c.at.now)
+		_, _, off := c.s.failures.backoff.Active(other, c.at.now)
 		return off
 	})
 }

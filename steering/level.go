@@ -19,6 +19,7 @@ const catalogueFor = time.Minute
 // matters for it: the minimum. Cluster Autoscaler reads the minimums once per loop, removes no node
 // from a group at its minimum, and forgets since when such nodes are unneeded.
 type levels struct {
+	limit  time.Duration     // for which smaller members wait for larger ones to shrink at most; 0 for no waiting
 	sets   map[string]*level // by the first member
 	floors map[string]floor  // minimums above the real ones, by group
 
@@ -64,10 +65,10 @@ func (m *levelMember) shrinks() bool { return m.size > m.min }
 func (m *levelMember) floorAt(size int) int { return max(m.min, min(m.size, m.staying, size)) }
 
 // levelOut works out the minimums that Cluster Autoscaler is given in this loop.
-func (s *Machine) levelOut(now time.Time) {
+func (s *State) levelOut(now time.Time) {
 	l := &s.levels
 	l.floors = nil
-	if !s.o.LevelScaleDown || s.deferral == 0 || !s.HidesFailures() || s.view == nil {
+	if !s.o.LevelScaleDown || s.levels.limit == 0 || !s.HidesFailures() || s.view == nil {
 		l.sets = nil
 		return
 	}
@@ -80,16 +81,16 @@ func (s *Machine) levelOut(now time.Time) {
 		kept := levelOf(members, before)
 		l.sets[set] = kept
 		ended := kept.released
-		maps.Copy(l.floors, kept.advance(members, terms[members[0].id], now, s.deferral))
+		maps.Copy(l.floors, kept.advance(members, terms[members[0].id], now, s.levels.limit))
 		if kept.released && !ended {
 			s.count(SetsUneven, 1)
-			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.deferral.String(), "nodesPerLoop", kept.step}})
+			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.levels.limit.String(), "nodesPerLoop", kept.step}})
 		}
 	}
 	// Levels of sets of which at most one member can be read now are kept, until no member has waited
 	// for a long time.
 	for set, kept := range before {
-		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= s.deferral {
+		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= s.levels.limit {
 			l.sets[set] = kept
 		}
 	}
@@ -120,7 +121,7 @@ func levelOf(members []levelMember, before map[string]*level) *level {
 }
 
 // levelMembers are the sets of two and more groups that can be levelled.
-func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
+func (s *State) levelMembers(now time.Time) map[string][]levelMember {
 	first := s.firstOf()
 	out := map[string][]levelMember{}
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
@@ -129,8 +130,8 @@ func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 		if !known || g.ZeroOrMax || g.Err != nil {
 			continue
 		}
-		_, _, backedOff := s.backoff.Active(id, now)
-		out[set] = append(out[set], levelMember{id: id, size: b.settled(), min: g.MinSize, staying: s.at.staying(g, false), fixed: backedOff})
+		_, _, backedOff := s.failures.backoff.Active(id, now)
+		out[set] = append(out[set], levelMember{id: id, size: b.settled(), min: g.MinSize, staying: s.nodes.at.staying(g, false), fixed: backedOff})
 	}
 	maps.DeleteFunc(out, func(_ string, members []levelMember) bool { return len(members) < 2 })
 	return out
@@ -138,7 +139,7 @@ func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 
 // catalogueSets returns the sets that follow from the templates of the cloud. They are used until
 // Cluster Autoscaler has sent its own.
-func (s *Machine) catalogueSets(now time.Time) map[string]string {
+func (s *State) catalogueSets(now time.Time) map[string]string {
 	l := &s.levels
 	if l.catalogue != nil && now.Sub(l.catalogueAt) < catalogueFor {
 		return l.catalogue
@@ -308,12 +309,12 @@ func (l *level) explain(f *floor, largest levelMember, limit time.Duration) stri
 
 // minimum is the minimum of a group that Cluster Autoscaler is given. Nodes that have gone since it was
 // raised lower it.
-func (s *Machine) minimum(g *Group) int {
+func (s *State) minimum(g *Group) int {
 	f, raised := s.levels.floors[g.ID]
 	if !raised {
 		return g.MinSize
 	}
-	told := min(f.min, s.state(g.ID).settled())
+	told := min(f.min, s.known(g.ID).settled())
 	if f.away {
 		return told
 	}

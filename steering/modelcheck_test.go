@@ -78,7 +78,7 @@ func (w *world) moves() []move {
 			if n > 0 {
 				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(); w.choose(i) })
 				fault("BestOptions cannot be read and "+names[i]+" is increased", func(w *world) {
-					w.event((*Machine).Unread)
+					w.step(Unread{})
 					w.save()
 					w.choose(i)
 				})
@@ -147,7 +147,7 @@ func (w *world) wrong() (rest bool, err error) {
 		return true, fmt.Errorf("sizes %v at rest, want %v", w.target, want)
 	}
 	for i := range w.groups {
-		if size := w.machine.Target(names[i]); size != w.target[i] {
+		if size := w.state.Target(names[i]); size != w.target[i] {
 			return true, fmt.Errorf("the machine takes %s for %d nodes, it has %d", names[i], size, w.target[i])
 		}
 	}
@@ -225,16 +225,16 @@ func TestModel(t *testing.T) {
 func TestModelFindsMistakes(t *testing.T) {
 	variants := map[string]func(*world){
 		"that takes everything for counted": func(w *world) {
-			for _, b := range w.machine.groups {
-				b.Seen = true
+			for _, b := range w.state.groups {
+				b.seen = true
 			}
 		},
 		"that forgets orders that have not ended": func(w *world) {
-			for _, b := range w.machine.groups {
+			for _, b := range w.state.groups {
 				b.order = nil
 			}
 		},
-		"that forgets its answer to the expander": func(w *world) { w.machine.pick = nil },
+		"that forgets its answer to the expander": func(w *world) { w.state.caller.pick = nil },
 		"without a journal that lasts":            func(w *world) { w.journal = nil },
 	}
 	for name, variant := range variants {

@@ -43,8 +43,8 @@ const (
 	increasing
 )
 
-// A caller is a process of Cluster Autoscaler 1.36: what it knows, and where in its loop it is.
-type caller struct {
+// An autoscaler is a process of Cluster Autoscaler 1.36: what it knows, and where in its loop it is.
+type autoscaler struct {
 	process int
 	phase   phase
 	counts  [most]bool      // holds a request for the group, so that it counts what is on its way
@@ -60,12 +60,12 @@ type running struct {
 	group, nodes int
 }
 
-// A world has a machine, a cloud of groups of equal nodes, and pods of which each needs a node.
+// A world has a state, a cloud of groups of equal nodes, and pods of which each needs a node.
 type world struct {
-	machine *Machine
+	state   *State
 	journal []byte
 	life    int  // of the sidecar
-	fresh   bool // its machine has not seen journal and cloud yet
+	fresh   bool // its state has not seen journal and cloud yet
 	now     time.Time
 
 	groups  int
@@ -80,9 +80,9 @@ type world struct {
 	// Cluster Autoscaler has backed them off by itself.
 	apart [most]bool
 
-	ca     caller
+	ca     autoscaler
 	faults int          // that may still happen
-	patch  func(*world) // makes the machine a variant after every event; nil for none
+	patch  func(*world) // makes the state a variant after every event; nil for none
 }
 
 func newWorld(groups, pods, faults int, initial [most]int, patch func(*world)) *world {
@@ -97,7 +97,7 @@ func newWorld(groups, pods, faults int, initial [most]int, patch func(*world)) *
 // fork returns a world in the same state.
 func (w *world) fork() *world {
 	out := *w
-	out.machine = w.machine.fork()
+	out.state = w.state.Clone()
 	if w.order != nil {
 		order := *w.order
 		out.order = &order
@@ -107,18 +107,18 @@ func (w *world) fork() *world {
 
 // print is the same for worlds of which the same can become.
 func (w *world) print() [sha256.Size]byte {
-	p := &printer{Hash: sha256.New(), now: w.now, loop: w.machine.loop, connection: w.connection()}
+	p := &printer{Hash: sha256.New(), now: w.now, loop: w.state.caller.loop, connection: w.connection()}
 	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
 		p.any(part)
 	}
-	p.print(reflect.ValueOf(w.machine))
+	p.print(reflect.ValueOf(w.state))
 	if w.fresh || w.faults > 0 { // else nobody reads it any more
 		p.text(w.journalPrint())
 	}
 	return [sha256.Size]byte(p.Sum(nil))
 }
 
-// restart replaces the machine by that of a new process. An order that is running ends with the old
+// restart replaces the state by that of a new process. An order that is running ends with the old
 // one: the cloud has taken it.
 func (w *world) restart() {
 	if w.order != nil {
@@ -126,7 +126,7 @@ func (w *world) restart() {
 		w.order = nil
 	}
 	w.life++
-	w.machine, _ = New(fmt.Sprint("life ", w.life), Options{}) // these options are valid
+	w.state, _ = New(fmt.Sprint("life ", w.life), Options{}) // these options are valid
 	w.fresh = true
 }
 
@@ -153,14 +153,13 @@ func (w *world) total(of [most]int) int {
 // pass lets time pass.
 func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-// event hands the machine the time, and applies the patch of a variant afterwards.
-func (w *world) event(e func(*Machine)) {
-	w.machine.Tick(w.now)
-	e(w.machine)
-	w.machine.Effects()
+// step applies an event, and the patch of a variant afterwards.
+func (w *world) step(e Event) Answer {
+	answer, _ := w.state.Step(w.now, e)
 	if w.patch != nil {
 		w.patch(w)
 	}
+	return answer
 }
 
 // observe reports which nodes there are.
@@ -171,7 +170,7 @@ func (w *world) observe() {
 			nodes = append(nodes, NodeState{ProviderID: instance(i, k), Name: instance(i, k), Created: w.created[i][k], Ready: true})
 		}
 	}
-	w.event(func(m *Machine) { m.Observe(nodes, true) })
+	w.step(Observe{nodes, true})
 }
 
 func instance(group, k int) string { return fmt.Sprint(names[group], k) }
@@ -184,12 +183,10 @@ func (w *world) read() *Cloud {
 		for k := range w.target[i] {
 			g.Instances = append(g.Instances, cloudprovider.Instance{ID: instance(i, k), State: cloudprovider.InstanceRunning})
 		}
-		w.event(func(m *Machine) {
-			g.Revision = m.Revision(g.ID)
-			if t := m.Overdue(g); t.Missing > 0 {
-				m.TakenBack(t, nil, errors.New("every order has its instances"))
-			}
-		})
+		g.Revision = w.state.Revision(g.ID)
+		for _, t := range w.step(Overdue{g}).TakeBacks {
+			w.step(TakenBack{t, nil, errors.New("every order has its instances")})
+		}
 		cloud.Groups[g.ID] = g
 	}
 	return cloud
@@ -202,47 +199,39 @@ func (w *world) wake(show bool) {
 		return
 	}
 	w.fresh = false
-	w.event(func(m *Machine) { m.JournalRead(w.journal, nil) })
+	w.step(JournalRead{Text: w.journal})
 	if show {
 		w.observe()
-		cloud := w.read()
-		w.event(func(m *Machine) { m.Show(cloud) })
+		w.step(Show{w.read()})
 	}
 }
 
 // save saves the journal.
 func (w *world) save() {
-	w.event(func(m *Machine) {
-		text, err := m.Journal()
-		w.journal = text
-		m.JournalSaved(err)
-	})
+	text, err := w.state.Journal()
+	w.journal = text
+	w.step(JournalSaved{err})
 }
 
 // begin is the first call of a process of Cluster Autoscaler.
 func (w *world) begin() {
 	w.wake(false)
-	w.event(func(m *Machine) { m.NewProcess(false) })
+	w.step(NewProcess{})
 	w.save()
 	w.ca.phase = refreshing
 }
 
 // refresh begins a loop, and works out what Cluster Autoscaler asks for in it.
 func (w *world) refresh() {
-	w.event(func(m *Machine) { m.Called(w.connection(), RefreshCall, "") })
+	w.step(Called{w.connection(), RefreshCall, ""})
 	w.wake(false)
 	w.observe()
-	cloud := w.read()
-	w.event(func(m *Machine) {
-		m.LoopBegins(w.now, cloud)
-	})
+	w.step(LoopBegins{w.now, w.read()})
 	counted := 0
 	var sizes [most]int
 	for i := range w.groups {
-		w.event(func(m *Machine) {
-			m.Called(w.connection(), OtherCall, "")
-			sizes[i] = m.Shown(names[i])
-		})
+		w.step(Called{w.connection(), OtherCall, ""})
+		sizes[i] = w.state.Shown(names[i])
 		if upcoming := sizes[i] - w.ready[i]; upcoming <= 0 {
 			w.ca.counts[i] = false
 		} else if w.ca.counts[i] && !w.ca.backoff[i].After(w.now) {
@@ -298,8 +287,7 @@ func (w *world) ask() int {
 		}
 	}
 	w.observe()
-	var answer Answer
-	w.event(func(m *Machine) { answer, _ = m.Asked(question) })
+	answer := w.step(Asked{question})
 	if answer.Save {
 		w.save()
 	}
@@ -330,23 +318,18 @@ func (o outcome) String() string {
 // increase has Cluster Autoscaler increase the chosen group.
 func (w *world) increase(o outcome) {
 	i := w.ca.chosen
-	w.event(func(m *Machine) { m.Called(w.connection(), OtherCall, "") })
+	w.step(Called{w.connection(), OtherCall, ""})
 	w.wake(true)
-	if w.machine.Unsaved() {
+	if w.state.Unsaved() {
 		w.save()
 	}
-	var grant *Grant
-	var err error
-	w.event(func(m *Machine) { grant, err = m.Increase(m.view.group(names[i]), w.ca.options[i]) })
-	if grant == nil {
-		w.answered(i, err)
-		return
-	}
-	if grant.Nodes > 0 {
+	granted := w.step(Increase{names[i], w.ca.options[i]})
+	err := granted.Err
+	if granted.Nodes > 0 {
 		var journalErr error
 		if o == unsaved {
 			journalErr = errors.New("the API server does not answer")
-			w.event(func(m *Machine) { m.JournalSaved(journalErr) })
+			w.step(JournalSaved{journalErr})
 		} else {
 			w.save()
 		}
@@ -355,12 +338,12 @@ func (w *world) increase(o outcome) {
 			return
 		}
 		if o == gone {
-			w.event(func(m *Machine) { m.Withdraw(grant) })
+			granted = w.step(Withdraw{})
 		} else {
-			w.event(func(m *Machine) { err = m.Order(grant, journalErr) })
+			granted = w.step(Order{journalErr})
 		}
-		if grant.Nodes > 0 {
-			err = w.place(i, grant, o)
+		if err = granted.Err; granted.Nodes > 0 {
+			err = w.place(i, granted.Nodes, o)
 		}
 		if o == crashAfter {
 			w.fail(i)
@@ -370,7 +353,7 @@ func (w *world) increase(o outcome) {
 	if o == slow {
 		w.pass(4 * time.Second)
 	}
-	w.event(func(m *Machine) { err = m.Answered(*grant, err, o != gone, w.connection()) })
+	err = w.step(Answered{err, o != gone, w.connection()}).Err
 	if o == lost || o == gone {
 		w.apart[i] = true
 		w.ca.backoff[i] = w.now.Add(5 * time.Minute)
@@ -382,11 +365,8 @@ func (w *world) increase(o outcome) {
 }
 
 // place has the cloud end an order.
-func (w *world) place(i int, grant *Grant, o outcome) (err error) {
-	end := func(err error) error {
-		w.event(func(m *Machine) { err = m.OrderEnded(names[i], err, w.target[i], nil) })
-		return err
-	}
+func (w *world) place(i, nodes int, o outcome) error {
+	end := func(err error) error { return w.step(OrderEnded{names[i], err, w.target[i], nil}).Err }
 	switch o {
 	case refused:
 		w.apart[i] = true
@@ -395,16 +375,16 @@ func (w *world) place(i int, grant *Grant, o outcome) (err error) {
 		w.apart[i] = true
 		return end(cloudprovider.ErrUnavailable)
 	case slow:
-		w.order = &running{group: i, nodes: grant.Nodes}
+		w.order = &running{group: i, nodes: nodes}
 		return nil
 	case unclear:
-		w.target[i] += grant.Nodes
+		w.target[i] += nodes
 		return end(cloudprovider.ErrUnavailable)
 	case crashAfter:
-		w.target[i] += grant.Nodes
+		w.target[i] += nodes
 		return nil
 	default:
-		w.target[i] += grant.Nodes
+		w.target[i] += nodes
 		return end(nil)
 	}
 }
@@ -420,7 +400,7 @@ func (w *world) end(o outcome) {
 	} else {
 		w.target[order.group] += order.nodes
 	}
-	w.event(func(m *Machine) { _ = m.OrderEnded(names[order.group], err, 0, errors.New("not read")) })
+	w.step(OrderEnded{names[order.group], err, 0, errors.New("not read")})
 	w.ca.quiet = 0
 }
 
@@ -434,8 +414,8 @@ func (w *world) answered(i int, err error) {
 		return
 	}
 	w.ca.counts[i] = true
-	w.event(func(m *Machine) { m.Called(w.connection(), OptionsCall, names[i]) })
-	w.event(func(m *Machine) { m.Called(w.connection(), TemplateCall, names[i]) })
+	w.step(Called{w.connection(), OptionsCall, names[i]})
+	w.step(Called{w.connection(), TemplateCall, names[i]})
 	w.pass(200 * time.Millisecond)
 }
 
@@ -450,7 +430,7 @@ func (w *world) fail(i int) {
 
 // crash replaces Cluster Autoscaler by a new process.
 func (w *world) crash() {
-	w.ca = caller{process: w.ca.process + 1}
+	w.ca = autoscaler{process: w.ca.process + 1}
 	w.pass(10 * time.Second)
 }
 

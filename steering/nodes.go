@@ -20,10 +20,33 @@ type NodeState struct {
 	Lost bool
 }
 
-// Observe records which nodes are registered; known is false if that must be inferred from the
-// calls of Cluster Autoscaler. It comes before every event that depends on nodes: a question, a
-// reading, a decrease.
-func (s *Machine) Observe(nodes []NodeState, known bool) { s.observed, s.known = nodes, known }
+// Observe says which nodes are registered; Known is false if that must be inferred from the calls of
+// Cluster Autoscaler. It comes before every event that depends on nodes: a question, a reading, a
+// decrease.
+type Observe struct {
+	Nodes []NodeState
+	Known bool
+}
+
+func (e Observe) apply(s *State) Answer {
+	s.nodes.observed, s.nodes.known = e.Nodes, e.Known
+	return Answer{}
+}
+
+// nodes is what is known of the nodes of the cluster.
+type nodes struct {
+	observed   []NodeState
+	known      bool // else it must be inferred
+	inferred   inferred
+	since      map[string]time.Time // instances without a node
+	readySince map[string]time.Time // nodes, by provider id; nil before they were first looked at
+	served     map[string]bool      // nodes that have been ready, by provider id
+	refreshes  [2]time.Time         // the last but one, and the last
+	at         *observation         // when last looked at
+}
+
+// refreshed notes when a loop of Cluster Autoscaler has begun.
+func (n *nodes) refreshed(began time.Time) { n.refreshes = [2]time.Time{n.refreshes[1], began} }
 
 // observation is what is known of the cluster's nodes at one moment.
 type observation struct {
@@ -71,7 +94,7 @@ func (s *observation) count(g *Group, b *groupState) counted {
 			n.broken++
 		}
 		switch {
-		case b.off.instances[instance.ID], registered && (node.Ready || s.served[instance.ID] || node.Created.Before(b.Ordered)):
+		case b.off.instances[instance.ID], registered && (node.Ready || s.served[instance.ID] || node.Created.Before(b.ordered)):
 		default:
 			n.due++
 		}
@@ -86,7 +109,7 @@ func (s *observation) count(g *Group, b *groupState) counted {
 	}
 	n.expected = max(0, b.target-n.ready-lost)
 	n.inFlight = max(0, n.expected-useless)
-	if n.down() && !b.down.IsZero() && !b.Ordered.After(b.down) {
+	if n.down() && !b.down.IsZero() && !b.ordered.After(b.down) {
 		n.inFlight = 0
 	}
 	n.due += max(0, b.target-g.existing()-b.off.missing)
@@ -108,46 +131,45 @@ func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]t
 }
 
 // look makes a new observation. There is one per loop, and one per question.
-func (s *Machine) look() *observation {
-	now := s.now
-	nodes := s.nodes(now)
-	s.at = &observation{now: now, nodes: nodes, since: s.since, served: s.served, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
-	return s.at
+func (s *State) look() *observation {
+	at, readySince := s.nodes.observation(s.now, &s.o)
+	s.nodes.at, s.nodes.readySince, s.nodes.served = at, readySince, at.served
+	return at
 }
 
 // lag is how long a node must have been ready to count as ready: Cluster Autoscaler lists nodes
 // before it refreshes, from its own watch. Too few ready nodes cost a loop, too many cost a node.
 const lag = 2 * time.Second
 
-// nodes returns the registered nodes by provider id. A node is ready only if it was ready at the
-// refresh before the last one.
-func (s *Machine) nodes(now time.Time) map[string]NodeState {
-	if !s.known {
-		return s.inferred.nodes(now)
+// observation returns what is known now, and since when nodes have been ready. A node is ready only if it
+// was ready at the refresh before the last one.
+func (n *nodes) observation(now time.Time, o *Options) (at *observation, readySince map[string]time.Time) {
+	at = &observation{now: now, since: n.since, served: n.served, provision: o.MaxNodeProvisionTime, startup: o.MaxNodeStartupTime}
+	if !n.known {
+		at.nodes = n.inferred.nodes(now)
+		return at, n.readySince
 	}
-	list := s.observed
-	first := s.readySince == nil
-	since := make(map[string]time.Time, len(list))
-	served := make(map[string]bool, len(list))
-	out := make(map[string]NodeState, len(list))
-	for _, n := range list {
-		if n.Ready || s.served[n.ProviderID] {
-			served[n.ProviderID] = true
+	first := n.readySince == nil
+	readySince = make(map[string]time.Time, len(n.observed))
+	at.served = make(map[string]bool, len(n.observed))
+	at.nodes = make(map[string]NodeState, len(n.observed))
+	for _, node := range n.observed {
+		if node.Ready || n.served[node.ProviderID] {
+			at.served[node.ProviderID] = true
 		}
-		n.Lost = !n.Ready && (n.Lost || served[n.ProviderID])
-		if n.Ready {
-			at, known := s.readySince[n.ProviderID]
+		node.Lost = !node.Ready && (node.Lost || at.served[node.ProviderID])
+		if node.Ready {
+			since, known := n.readySince[node.ProviderID]
 			switch {
 			case known:
-			case first && now.Sub(n.Created) >= s.o.MaxNodeProvisionTime: // of old
+			case first && now.Sub(node.Created) >= o.MaxNodeProvisionTime: // of old
 			default:
-				at = now
+				since = now
 			}
-			since[n.ProviderID] = at
-			n.Ready = now.Sub(at) >= lag && !at.After(s.refreshes[0])
+			readySince[node.ProviderID] = since
+			node.Ready = now.Sub(since) >= lag && !since.After(n.refreshes[0])
 		}
-		out[n.ProviderID] = n
+		at.nodes[node.ProviderID] = node
 	}
-	s.readySince, s.served = since, served
-	return out
+	return at, readySince
 }

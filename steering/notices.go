@@ -29,6 +29,12 @@ type Notice struct {
 	Message string
 }
 
+// told is what somebody has been told.
+type told struct {
+	awaited map[types.UID]*awaited
+	warned  map[string]bool
+}
+
 // awaited is a pod that Cluster Autoscaler has asked nodes for.
 type awaited struct {
 	Notice                 // the last
@@ -39,7 +45,7 @@ type awaited struct {
 }
 
 // notice gives a notice about a pod, unless it is what was last said.
-func (s *Machine) notice(a *awaited, acting, failed bool, message string) {
+func (s *State) notice(a *awaited, acting, failed bool, message string) {
 	if a.Message != "" && a.Acting == acting && a.Failed == failed {
 		return
 	}
@@ -48,42 +54,42 @@ func (s *Machine) notice(a *awaited, acting, failed bool, message string) {
 }
 
 // await returns what is known of a pod that is asked for now; nil if it is none of the cluster.
-func (s *Machine) await(pod *v1.Pod) *awaited {
+func (s *State) await(pod *v1.Pod) *awaited {
 	if pod.UID == "" || pod.Annotations[consumesRequest] != "" {
 		return nil
 	}
-	a := s.awaited[pod.UID]
+	a := s.pods.awaited[pod.UID]
 	if a == nil {
 		a = &awaited{Notice: Notice{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, groups: map[string]bool{}}
-		s.awaited[pod.UID] = a
+		s.pods.awaited[pod.UID] = a
 	}
-	a.loop, a.at, a.idle = s.loop, s.now, time.Time{}
+	a.loop, a.at, a.idle = s.caller.loop, s.now, time.Time{}
 	return a
 }
 
 // noticeQuestion notes which pods are asked for. If no group is to grow, it says so to those that no
 // group helps, since each is left alone and has nothing on its way.
 func (c *choice) noticeQuestion(p *pick, why string) {
-	if !c.o.NoticePods {
+	if !c.s.o.NoticePods {
 		return
 	}
 	helped := map[int]bool{}
 	for _, name := range c.names {
-		open := !c.shut(name) || c.counted(name).inFlight > 0
+		open := !c.s.shut(name) || c.counted(name).inFlight > 0
 		for _, i := range c.options[name].Pods {
 			helped[i] = helped[i] || open
 		}
 	}
 	for _, i := range slices.Sorted(maps.Keys(helped)) {
-		if a := c.await(c.request.Pods[i]); a != nil && p == nil && !helped[i] {
-			c.notice(a, false, false, why)
+		if a := c.s.await(c.request.Pods[i]); a != nil && p == nil && !helped[i] {
+			c.s.notice(a, false, false, why)
 		}
 	}
 }
 
 // noticeAnswer says to the pods for which a group was increased that nodes are on their way, or that
 // the cloud has refused them. An increase that was not forwarded says nothing.
-func (s *Machine) noticeAnswer(v Grant, granted int, err error) {
+func (s *State) noticeAnswer(v grant, granted int, err error) {
 	if !s.o.NoticePods || v.about == nil || err == nil && granted == 0 || err != nil && !v.refuse && !cloudprovider.Refused(err) || errors.Is(err, ErrNotLeader) {
 		return
 	}
@@ -102,7 +108,7 @@ func (s *Machine) noticeAnswer(v Grant, granted int, err error) {
 }
 
 // named is a group with its set, of which any member may bring the node.
-func (s *Machine) named(id string) string {
+func (s *State) named(id string) string {
 	if s.hasPeers(id) {
 		return fmt.Sprintf("node group %s of the set of %s", id, s.set(id))
 	}
@@ -125,7 +131,7 @@ func (p *pick) served(id string) []int {
 }
 
 // noticeFailure says to the pods that wait for a group that it has failed.
-func (s *Machine) noticeFailure(id, why string) {
+func (s *State) noticeFailure(id, why string) {
 	name := ""
 	for _, a := range s.inOrder() {
 		if a.Acting && a.groups[id] {
@@ -138,8 +144,8 @@ func (s *Machine) noticeFailure(id, why string) {
 
 // noticeLoop looks, when a loop has ended, at the pods that it did not ask for: they have room on nodes
 // that are on their way, or nobody does anything about them any more.
-func (s *Machine) noticeLoop() {
-	if len(s.awaited) == 0 {
+func (s *State) noticeLoop() {
+	if len(s.pods.awaited) == 0 {
 		return
 	}
 	at, coming := s.look(), map[string]bool{}
@@ -147,7 +153,7 @@ func (s *Machine) noticeLoop() {
 		coming[name] = at.count(g, s.state(name)).inFlight > 0
 	}
 	for _, a := range s.inOrder() {
-		if a.loop == s.loop {
+		if a.loop == s.caller.loop {
 			continue
 		}
 		waits := false
@@ -161,14 +167,14 @@ func (s *Machine) noticeLoop() {
 			s.notice(a, false, false, "no node is on its way any more, and Cluster Autoscaler asks for none")
 		}
 		if s.now.Sub(a.at) >= s.o.MaxNodeProvisionTime || len(a.groups) > 0 {
-			delete(s.awaited, a.UID)
+			delete(s.pods.awaited, a.UID)
 		}
 	}
 }
 
 // inOrder are the pods by namespace and name.
-func (s *Machine) inOrder() []*awaited {
-	return slices.SortedFunc(maps.Values(s.awaited), func(a, b *awaited) int {
+func (s *State) inOrder() []*awaited {
+	return slices.SortedFunc(maps.Values(s.pods.awaited), func(a, b *awaited) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 }

@@ -18,9 +18,9 @@ const placeholderPrefix = "evenkeel://ordered/"
 // Placeholders returns instances that stand for nodes that are ordered and not listed yet, for a
 // group without any instance. They are shown for half the provision time at most, however often the
 // group is ordered again: Cluster Autoscaler deletes instances that have not registered after it.
-func (s *Machine) Placeholders(g *Group) []cloudprovider.Instance {
-	b := s.state(g.ID)
-	late := b.empty.IsZero() || s.now.Sub(b.empty) >= s.o.MaxNodeProvisionTime/2
+func (s *State) Placeholders(g *Group, now time.Time) []cloudprovider.Instance {
+	b := s.known(g.ID)
+	late := b.empty.IsZero() || now.Sub(b.empty) >= s.o.MaxNodeProvisionTime/2
 	if late || len(g.Instances) > 0 || g.Err != nil || b.off.missing > 0 || !s.HidesFailures() {
 		return nil
 	}

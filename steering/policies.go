@@ -18,27 +18,33 @@ type declared struct {
 	refused string                   // why they are not, or could not be read
 }
 
-// Declare replaces the declared sets, as soon as the policies suit the groups there are.
-func (s *Machine) Declare(policies []nodegroupset.SetPolicy) {
-	s.declared = declared{given: policies, waiting: true}
+// Declare replaces the declared sets, as soon as the policies suit the groups there are. With an Err
+// they could not be read, and those in use stay.
+type Declare struct {
+	Policies []nodegroupset.SetPolicy
+	Err      error
+}
+
+func (e Declare) apply(s *State) Answer {
+	if e.Err != nil {
+		s.sets.declared = declared{}
+		s.refusePolicies(e.Err)
+		return Answer{}
+	}
+	s.sets.declared = declared{given: e.Policies, waiting: true}
 	s.adoptPolicies()
+	return Answer{}
 }
 
-// PoliciesUnreadable notes that new policies could not be read; those in use stay.
-func (s *Machine) PoliciesUnreadable(err error) {
-	s.declared = declared{}
-	s.refusePolicies(err)
-}
-
-func (s *Machine) refusePolicies(err error) {
-	s.declared.refused = err.Error()
+func (s *State) refusePolicies(err error) {
+	s.sets.declared.refused = err.Error()
 	s.warn("PoliciesRefused", "New policies are not used, those before stay: "+err.Error())
 }
 
 // adoptPolicies uses the policies that wait if they suit the groups. Groups that are not there yet
 // may come, so it is tried again at every reading.
-func (s *Machine) adoptPolicies() {
-	d := &s.declared
+func (s *State) adoptPolicies() {
+	d := &s.sets.declared
 	if !d.waiting || s.view == nil {
 		return
 	}
@@ -53,7 +59,7 @@ func (s *Machine) adoptPolicies() {
 		s.refusePolicies(err)
 		return
 	}
-	s.o.Similarity, s.index, s.sets = options, index, map[string]string{}
+	s.o.Similarity, s.sets.index, s.sets.first = options, index, map[string]string{}
 	s.levels.catalogue = nil
 	s.log(Log{Message: "Policies are used", Values: []any{"sets", len(d.given)}})
 	*d = declared{}
@@ -61,7 +67,7 @@ func (s *Machine) adoptPolicies() {
 
 // templateNodes are the nodes of all groups' templates. What Cluster Autoscaler sent is preferred to
 // what the cloud says.
-func (s *Machine) templateNodes(sent map[string]*v1.Node) map[string]*v1.Node {
+func (s *State) templateNodes(sent map[string]*v1.Node) map[string]*v1.Node {
 	nodes := make(map[string]*v1.Node, len(s.view.Groups))
 	for id, g := range s.view.Groups {
 		if !g.ZeroOrMax {
@@ -73,7 +79,7 @@ func (s *Machine) templateNodes(sent map[string]*v1.Node) map[string]*v1.Node {
 }
 
 // terms are how declared sets share nodes, by group; nil if none is declared.
-func (s *Machine) terms(sent map[string]*v1.Node) map[string]*nodegroupset.Terms {
+func (s *State) terms(sent map[string]*v1.Node) map[string]*nodegroupset.Terms {
 	if len(s.o.Similarity.Policies) == 0 || s.view == nil {
 		return nil
 	}
@@ -90,7 +96,7 @@ func (c *choice) underPolicy(request nodegroupset.SplitRequest, chosen string, p
 				return size, true
 			}
 		}
-		return int64(max(0, c.state(name).target)), true
+		return int64(max(0, c.s.state(name).target)), true
 	})
 }
 
@@ -102,7 +108,7 @@ type PolicyStatus struct {
 }
 
 // policyStatuses are the declared sets by name.
-func (s *Machine) policyStatuses() []PolicyStatus {
+func (s *State) policyStatuses() []PolicyStatus {
 	bySet := map[string]*PolicyStatus{}
 	terms := s.terms(nil)
 	for _, name := range slices.Sorted(maps.Keys(terms)) {

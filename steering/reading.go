@@ -62,47 +62,56 @@ func (g *Group) existing() int {
 }
 
 // Loop returns how many loops of Cluster Autoscaler have begun.
-func (s *Machine) Loop() int { return s.loop }
+func (s *State) Loop() int { return s.caller.loop }
 
 // Target returns the target size of a group, with what is ordered right now.
-func (s *Machine) Target(id string) int { return s.state(id).target }
+func (s *State) Target(id string) int { return s.known(id).target }
 
 // Revision returns the mark for a reading of the group that begins now. A reading with an old mark
 // does not overwrite a newer size.
-func (s *Machine) Revision(id string) int { return s.state(id).revision }
+func (s *State) Revision(id string) int { return s.known(id).revision }
 
-// LoopSkipped records that the cloud could not be read for a loop that began at a given time.
-func (s *Machine) LoopSkipped(began time.Time) {
-	s.refreshes = [2]time.Time{s.refreshes[1], began}
-	clear(s.raised)
+// LoopSkipped is a loop for which the cloud could not be read.
+type LoopSkipped struct{ Began time.Time }
+
+func (e LoopSkipped) apply(s *State) Answer {
+	s.nodes.refreshed(e.Began)
+	clear(s.caller.raised)
+	return Answer{}
 }
 
-// LoopBegins records that a loop of Cluster Autoscaler has begun, with a new reading of the cloud
-// if there is one.
-func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
-	s.refreshes = [2]time.Time{s.refreshes[1], began}
-	if reading != nil {
-		s.Show(reading)
+// LoopBegins is the beginning of a loop of Cluster Autoscaler, with a new reading of the cloud if there
+// is one.
+type LoopBegins struct {
+	Began   time.Time
+	Reading *Cloud
+}
+
+func (e LoopBegins) apply(s *State) Answer {
+	s.nodes.refreshed(e.Began)
+	if e.Reading != nil {
+		s.show(e.Reading)
 	}
 	s.noticeLoop()
 	s.capServed()
-	s.loop++
-	clear(s.grown)
-	clear(s.raised)
-	s.pick, s.stopped, s.unread = nil, false, false
-	if s.plan != nil && began.Sub(s.plan.Since) > s.o.MaxNodeProvisionTime {
-		s.plan = nil // nobody has asked for its pods any more
+	s.caller.loop++
+	clear(s.caller.grown)
+	clear(s.caller.raised)
+	s.caller.pick, s.caller.stopped, s.caller.unread = nil, false, false
+	if s.plan.current != nil && e.Began.Sub(s.plan.current.Since) > s.o.MaxNodeProvisionTime {
+		s.plan.current = nil // nobody has asked for its pods any more
 	}
-	s.inferred.forget(began.Add(-10 * time.Minute))
+	s.nodes.inferred.forget(e.Began.Add(-10 * time.Minute))
 	s.shiftZones()
-	s.levelOut(began)
+	s.levelOut(e.Began)
 	s.holdLevels()
 	s.findUneven()
 	s.takeWithheld()
+	return Answer{}
 }
 
 // TakeBack is what must be taken back of a group that has just been read, before it is shown. The
-// caller does so and calls TakenBack, even if that failed.
+// caller does so, and then comes TakenBack, even if that failed.
 type TakeBack struct {
 	Group   *Group
 	Nodes   []*v1.Node // to delete
@@ -112,8 +121,15 @@ type TakeBack struct {
 	why     string
 }
 
-// Failed takes the instances that could not be created out of a group, and returns them.
-func (s *Machine) Failed(g *Group) TakeBack {
+// Failed takes the instances that could not be created out of a group that has just been read; the
+// answer has them as TakeBacks.
+type Failed struct{ Group *Group }
+
+func (e Failed) apply(s *State) Answer {
+	g := e.Group
+	if !s.HidesFailures() {
+		return Answer{}
+	}
 	t := TakeBack{Group: g, counter: NodesFailed, cause: byCloud}
 	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
 		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
@@ -126,59 +142,80 @@ func (s *Machine) Failed(g *Group) TakeBack {
 		first := g.Failed[0].Error
 		t.why = fmt.Sprintf("%d instances could not be created: %s: %s", len(g.Failed), first.Code, first.Message)
 	}
-	return t
+	return t.answer()
 }
 
-// Overdue returns nodes of a group that the cloud has not begun to create. They are taken back shortly
-// before Cluster Autoscaler would do so: it would take back more than is missing and back the group
-// off.
-func (s *Machine) Overdue(g *Group) TakeBack {
+// answer has a TakeBack, if there is anything to take back.
+func (t TakeBack) answer() Answer {
+	if len(t.Nodes)+t.Missing == 0 {
+		return Answer{}
+	}
+	return Answer{TakeBacks: []TakeBack{t}}
+}
+
+// Overdue finds nodes of a group that has just been read which the cloud has not begun to create; the
+// answer has them as TakeBacks. They are taken back shortly before Cluster Autoscaler would do so: it
+// would take back more than is missing and back the group off.
+type Overdue struct{ Group *Group }
+
+func (e Overdue) apply(s *State) Answer {
+	g := e.Group
+	if !s.HidesFailures() {
+		return Answer{}
+	}
 	missing := g.Target - g.existing()
 	b := s.state(g.ID)
 	switch {
 	case missing <= 0:
 		b.missing = time.Time{}
-	case b.missing.IsZero() || b.missing.Before(b.Asked):
-		b.missing = cmp.Or(b.Asked, s.now)
+	case b.missing.IsZero() || b.missing.Before(b.asked):
+		b.missing = cmp.Or(b.asked, s.now)
 	}
 	since := b.missing
 	overdue := b.order == nil && (b.neverReady || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
 	b.neverReady = false
 	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
 	if !overdue || missing <= 0 {
-		return TakeBack{}
+		return Answer{}
 	}
-	return TakeBack{Group: g, Missing: missing, counter: NodesOverdue, cause: byCloud, why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}
+	return TakeBack{Group: g, Missing: missing, counter: NodesOverdue, cause: byCloud, why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}.answer()
 }
 
-// TakenBack records the cloud's answers: to the deletion of the nodes, and to the decrease.
-func (s *Machine) TakenBack(t TakeBack, deleteErr, decreaseErr error) {
+// TakenBack are the cloud's answers to a TakeBack: to the deletion of the nodes, and to the decrease.
+type TakenBack struct {
+	TakeBack
+	DeleteErr, DecreaseErr error
+}
+
+func (e TakenBack) apply(s *State) Answer {
+	t := e.TakeBack
 	g, n, then := t.Group, 0, "they are taken back and others take their share"
 	switch {
 	case t.counter == NodesFailed:
 		then = "they are deleted and others take their share"
-		if deleteErr == nil {
+		if e.DeleteErr == nil {
 			n, g.Failed = len(t.Nodes), nil
 		}
-	case deleteErr == nil && len(t.Nodes) > 0:
+	case e.DeleteErr == nil && len(t.Nodes) > 0:
 		n = len(t.Nodes)
 		s.state(g.ID).deletedBy(t.Nodes, s.now)
 		g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
 			return slices.ContainsFunc(t.Nodes, func(node *v1.Node) bool { return node.Spec.ProviderID == i.ID })
 		})
 	}
-	if decreaseErr == nil {
+	if e.DecreaseErr == nil {
 		n += t.Missing
 	}
 	g.Target -= n
 	s.count(t.counter, n)
 	s.failHidden(g.ID, t.cause, t.why, bringNode)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.why + "; " + then, Error: text(errors.Join(deleteErr, decreaseErr))})
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.why + "; " + then, Error: text(errors.Join(e.DeleteErr, e.DecreaseErr))})
+	return Answer{}
 }
 
 // roomBeside returns how many nodes the other members of a group's set can take. Vanished nodes
 // that none of them can take stay on order: they come as soon as the cloud has them.
-func (s *Machine) roomBeside(id string) int {
+func (s *State) roomBeside(id string) int {
 	if s.view == nil {
 		return math.MaxInt
 	}
@@ -191,15 +228,23 @@ func (s *Machine) roomBeside(id string) int {
 	return room
 }
 
-// Show makes a reading the one that Cluster Autoscaler sees, and updates the state of the groups.
-func (s *Machine) Show(v *Cloud) {
+// Show makes a reading the one that Cluster Autoscaler sees, outside a loop of it.
+type Show struct{ Reading *Cloud }
+
+func (e Show) apply(s *State) Answer {
+	s.show(e.Reading)
+	return Answer{}
+}
+
+// show makes a reading the one that Cluster Autoscaler sees, and updates the state of the groups.
+func (s *State) show(v *Cloud) {
 	before := s.view
 	s.view = v
 	s.adoptPolicies()
 	wasReady := s.wasReady()
 	at := s.look()
-	s.since = watchUnregistered(v, at.nodes, s.since)
-	at.since = s.since
+	s.nodes.since = watchUnregistered(v, at.nodes, s.nodes.since)
+	at.since = s.nodes.since
 	for _, id := range slices.Sorted(maps.Keys(v.Groups)) {
 		g, b := v.Groups[id], s.state(id)
 		s.settleByReading(g, b)
@@ -211,13 +256,13 @@ func (s *Machine) Show(v *Cloud) {
 			b.doubts = streak{}
 		}
 		b.follow(n.inFlight, before, v.At)
-		b.Unshown = min(b.Unshown, n.expected)
+		b.unshown = min(b.unshown, n.expected)
 		if n.expected == 0 {
-			b.Seen = false // nothing to come: Cluster Autoscaler drops its request now
+			b.seen = false // nothing to come: Cluster Autoscaler drops its request now
 		}
 	}
-	if s.renewed {
-		s.renewed = false
+	if s.caller.renewed {
+		s.caller.renewed = false
 		s.hide(at)
 	}
 	for id := range s.groups {
@@ -231,15 +276,15 @@ func (s *Machine) Show(v *Cloud) {
 // before are new to it.
 func (b *groupState) follow(inFlight int, before *Cloud, now time.Time) {
 	ordered := now
-	if !b.Ordered.IsZero() && (before == nil || b.Ordered.After(before.At)) {
-		ordered = b.Ordered
+	if !b.ordered.IsZero() && (before == nil || b.ordered.After(before.At)) {
+		ordered = b.ordered
 	}
 	b.coming = b.coming.Follow(inFlight, ordered)
 }
 
 // settleByReading takes over a target size that was read, and ends an order whose result only the
 // size shows.
-func (s *Machine) settleByReading(g *Group, b *groupState) {
+func (s *State) settleByReading(g *Group, b *groupState) {
 	if g.Revision != b.revision {
 		return // read before something changed here
 	}

@@ -13,37 +13,37 @@ import (
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
-// Status returns what is known of the groups and the split that is being carried out. What the
-// machine has given away, and what only its caller knows, is not in it: the decisions and warnings,
-// and how the cloud and the journal are doing.
-func (s *Machine) Status() Status {
+// Status returns what is known of the groups and the split that is being carried out. What was an effect,
+// and what only the caller knows, is not in it: the decisions and warnings, how the cloud is doing, and
+// the journal as long as it can be used.
+func (s *State) Status(now time.Time) Status {
 	mode, why := s.Mode()
-	out := Status{Time: s.now, Mode: string(mode), ModeReason: why, Sets: s.index.Sets()}
-	if !s.process.IsZero() {
-		out.Autoscaler = "its present process was first seen at " + s.process.UTC().Format(time.RFC3339)
-		if s.before136 {
+	out := Status{Time: now, Mode: string(mode), ModeReason: why, Sets: s.sets.index.Sets(), Journal: s.saved.without(now)}
+	if !s.caller.process.IsZero() {
+		out.Autoscaler = "its present process was first seen at " + s.caller.process.UTC().Format(time.RFC3339)
+		if s.caller.before136 {
 			out.Autoscaler += ", of a release before 1.36"
 		}
 	}
 	if s.view != nil {
-		out.Groups = s.groupStatuses()
+		out.Groups = s.groupStatuses(now)
 		out.Policies = s.policyStatuses()
 		out.Warnings = s.present()
 	}
-	if p := s.plan; p != nil {
+	if p := s.plan.current; p != nil {
 		out.Plan = &PlanStatus{Since: p.Since, Chosen: p.Chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
 	}
-	for _, set := range slices.Sorted(maps.Keys(s.uneven)) {
-		u := s.uneven[set].UnevenStatus
+	for _, set := range slices.Sorted(maps.Keys(s.plan.uneven)) {
+		u := s.plan.uneven[set].UnevenStatus
 		u.Members = slices.Clone(u.Members)
 		out.Uneven = append(out.Uneven, u)
 	}
-	if w := s.withheld; w.nodes > 0 {
+	if w := s.plan.withheld; w.nodes > 0 {
 		out.Withheld = &WithheldStatus{w.nodes, w.pods, slices.Clone(w.sets)}
 	}
-	out.Refused = s.declared.refused
-	out.ZonalShift = s.zonalShiftStatus()
-	report := s.index.Explain()
+	out.Refused = s.sets.declared.refused
+	out.ZonalShift = s.zones.status()
+	report := s.sets.index.Explain()
 	for _, miss := range report.Misses {
 		out.Apart = append(out.Apart, ApartStatus{miss.Pair, miss.Remedy})
 	}
@@ -53,15 +53,15 @@ func (s *Machine) Status() Status {
 	return out
 }
 
-func (s *Machine) groupStatuses() []GroupStatus {
-	at := s.look()
+func (s *State) groupStatuses(now time.Time) []GroupStatus {
+	at, _ := s.nodes.observation(now, &s.o)
 	out := make([]GroupStatus, 0, len(s.view.Groups))
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
-		g, b := s.view.Groups[id], s.state(id)
+		g, b := s.view.Groups[id], s.known(id)
 		status := GroupStatus{Name: id, Set: s.set(id), Size: b.target, Min: g.MinSize, Max: g.MaxSize, Unseen: s.unseen(g, at)}
 		n := at.count(g, b)
 		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
-		_, status.Limited = allowance(b.Proof, n)
+		_, status.Limited = allowance(b.proof, n)
 		if g.Template.Node != nil {
 			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
 		}
@@ -71,10 +71,10 @@ func (s *Machine) groupStatuses() []GroupStatus {
 				status.Floor = told
 			}
 		}
-		status.Shifted, status.Lag = s.shiftedAway(id), s.zonal.decision.Lag[id]
-		if until, why, off := s.backoff.Active(id, at.now); off {
+		status.Shifted, status.Lag = s.zones.away(id), s.zones.decision.Lag[id]
+		if until, why, off := s.failures.backoff.Active(id, at.now); off {
 			what, why, _ := strings.Cut(why, ": ")
-			status.Backoff = fmt.Sprintf("%s, first at %s, tried again at %s: %s", what, s.backoff.Failure(id).First.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), why)
+			status.Backoff = fmt.Sprintf("%s, first at %s, tried again at %s: %s", what, s.failures.backoff.Failure(id).First.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), why)
 		}
 		status.Problem = cmp.Or(text(g.Err), text(g.TemplateErr))
 		out = append(out, status)
@@ -101,29 +101,29 @@ type Gauges struct {
 }
 
 // Gauges returns the numbers as of the last reading; ok is false before it.
-func (s *Machine) Gauges() (out Gauges, ok bool) {
+func (s *State) Gauges() (out Gauges, ok bool) {
 	if s.view == nil {
 		return Gauges{}, false
 	}
-	at := s.at
+	at := s.nodes.at
 	out.Mode, _ = s.Mode()
-	out.PoliciesRefused = s.declared.refused != ""
-	out.Groups, out.ClosedSets = len(s.view.Groups), len(s.closed)
+	out.PoliciesRefused = s.sets.declared.refused != ""
+	out.Groups, out.ClosedSets = len(s.view.Groups), len(s.failures.closed)
 	for id, g := range s.view.Groups {
-		b := s.state(id)
+		b := s.known(id)
 		n := at.count(g, b)
 		out.InFlight += n.inFlight
 		if n.inFlight > 0 && len(b.coming) > 0 {
 			out.OldestInFlight = max(out.OldestInFlight, at.now.Sub(b.coming[0].At))
 		}
 		out.Unseen += s.unseen(g, at)
-		if _, limit := allowance(b.Proof, n); limit != "" {
+		if _, limit := allowance(b.proof, n); limit != "" {
 			out.Limited++
 		}
 		if b.unreadable.lasts() {
 			out.Unreadable++
 		}
-		if _, _, active := s.backoff.Active(id, at.now); active {
+		if _, _, active := s.failures.backoff.Active(id, at.now); active {
 			out.BackedOff++
 		}
 	}
@@ -132,13 +132,13 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 			out.Held++
 		}
 	}
-	for i := range s.zonal.decision.Shifted {
-		out.Shifted = append(out.Shifted, s.zonal.decision.Shifted[i].Domain)
+	for i := range s.zones.decision.Shifted {
+		out.Shifted = append(out.Shifted, s.zones.decision.Shifted[i].Domain)
 	}
-	out.ShiftProblem, out.Returning = s.zonal.problem != "", len(s.zonal.decision.Lag)
-	out.UnevenSets, out.WithheldNodes, out.WithheldPods = len(s.uneven), s.withheld.nodes, s.withheld.pods
-	if s.plan != nil {
-		out.PlanAge = at.now.Sub(s.plan.Since)
+	out.ShiftProblem, out.Returning = s.zones.problem != "", len(s.zones.decision.Lag)
+	out.UnevenSets, out.WithheldNodes, out.WithheldPods = len(s.plan.uneven), s.plan.withheld.nodes, s.plan.withheld.pods
+	if s.plan.current != nil {
+		out.PlanAge = at.now.Sub(s.plan.current.Since)
 	}
 	return out, true
 }

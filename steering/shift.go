@@ -26,24 +26,31 @@ type zonal struct {
 	waiting  string                       // pods that wait for a zone, as last reported
 }
 
-// Shift records the zones that users have shifted away, as they were read from a source, or why
-// that could not be used: then the marks before hold on.
-func (s *Machine) Shift(source string, marks []zonalshift.Mark, err error) {
-	z := &s.zonal
-	z.source = source
-	if err != nil {
+// Shift is a new reading of the zones that users have shifted away, or why it could not be used: then
+// the marks before hold on.
+type Shift struct {
+	Source string
+	Marks  []zonalshift.Mark
+	Err    error
+}
+
+func (e Shift) apply(s *State) Answer {
+	z := &s.zones
+	z.source = e.Source
+	if e.Err != nil {
 		z.offered, z.checked = nil, true
-		s.refuseMarks(err)
-		return
+		s.refuseMarks(e.Err)
+		return Answer{}
 	}
-	z.offered, z.checked = slices.Clone(marks), false
+	z.offered, z.checked = slices.Clone(e.Marks), false
 	s.checkMarks()
 	s.shiftZones()
+	return Answer{}
 }
 
 // checkMarks takes over the newest marks once it is known that their zones exist.
-func (s *Machine) checkMarks() {
-	z := &s.zonal
+func (s *State) checkMarks() {
+	z := &s.zones
 	if z.checked || s.view == nil {
 		return
 	}
@@ -57,29 +64,29 @@ func (s *Machine) checkMarks() {
 }
 
 // refuseMarks reports once why marks are not used.
-func (s *Machine) refuseMarks(err error) {
+func (s *State) refuseMarks(err error) {
 	text := err.Error()
 	var kept []string
-	for i := range s.zonal.marks {
-		kept = append(kept, s.zonal.marks[i].Domain.String())
+	for i := range s.zones.marks {
+		kept = append(kept, s.zones.marks[i].Domain.String())
 	}
 	if len(kept) > 0 {
 		text += "; the last good marks are kept: " + strings.Join(kept, ", ")
 	} else {
 		text += "; no zone is shifted away by a mark"
 	}
-	if s.zonal.problem == text {
+	if s.zones.problem == text {
 		return
 	}
-	s.zonal.problem = text
+	s.zones.problem = text
 	s.log(Log{Err: errors.New(text), Message: "The marks of zones cannot be used"})
 	s.event("ZonalShiftInvalid", text)
 }
 
 // shiftZones decides anew what holds for zones that are shifted away. It comes after a reading of
 // the cloud, a question, and a change of the marks.
-func (s *Machine) shiftZones() {
-	z := &s.zonal
+func (s *State) shiftZones() {
+	z := &s.zones
 	s.checkMarks()
 	if s.view == nil || len(z.marks) == 0 && !z.shifts.Watches() {
 		return
@@ -96,7 +103,7 @@ func (s *Machine) shiftZones() {
 	}
 	for _, ended := range z.decision.Ended {
 		s.log(Log{Message: "Zone has come back", Values: []any{"zone", ended.Domain.String(), "reason", ended.Reason}})
-		s.out.Events = append(s.out.Events, Event{Reason: "ZoneReturned", Message: fmt.Sprintf("%s has come back: %s", ended.Domain, ended.Reason), Normal: true})
+		s.out.Events = append(s.out.Events, KubernetesEvent{Reason: "ZoneReturned", Message: fmt.Sprintf("%s has come back: %s", ended.Domain, ended.Reason), Normal: true})
 	}
 	for _, ignored := range z.decision.Ignored {
 		s.warn("ZonalShiftIgnored", ignored.String())
@@ -104,13 +111,13 @@ func (s *Machine) shiftZones() {
 }
 
 // shiftGroups are all groups as a shift sees them.
-func (s *Machine) shiftGroups() []zonalshift.Group {
+func (s *State) shiftGroups() []zonalshift.Group {
 	set, terms := s.firstOf(), s.terms(nil)
 	out := make([]zonalshift.Group, 0, len(s.view.Groups))
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
 		g, b := s.view.Groups[id], s.state(id)
-		n := s.at.count(g, b)
-		_, _, refuses := s.backoff.Active(id, s.now)
+		n := s.nodes.at.count(g, b)
+		_, _, refuses := s.failures.backoff.Active(id, s.now)
 		one := zonalshift.Group{
 			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses,
 		}
@@ -124,8 +131,8 @@ func (s *Machine) shiftGroups() []zonalshift.Group {
 
 // labelsOf are those of a node of the group as Cluster Autoscaler sent it last, or as the cloud
 // describes it.
-func (s *Machine) labelsOf(g *Group) map[string]string {
-	if labels := s.zonal.labels[g.ID]; labels != nil {
+func (s *State) labelsOf(g *Group) map[string]string {
+	if labels := s.zones.labels[g.ID]; labels != nil {
 		return labels
 	}
 	if g.Template.Node != nil {
@@ -135,27 +142,27 @@ func (s *Machine) labelsOf(g *Group) map[string]string {
 }
 
 // learnLabels notes in which zones the groups of a question are.
-func (s *Machine) learnLabels(nodes map[string]*v1.Node) {
+func (s *State) learnLabels(nodes map[string]*v1.Node) {
 	for name, node := range nodes {
-		s.zonal.labels[name] = node.Labels
+		s.zones.labels[name] = node.Labels
 	}
-	maps.DeleteFunc(s.zonal.labels, func(name string, _ map[string]string) bool { return s.view.Groups[name] == nil })
+	maps.DeleteFunc(s.zones.labels, func(name string, _ map[string]string) bool { return s.view.Groups[name] == nil })
 }
 
-// shiftedAway says why a group must not grow; empty if it may.
-func (s *Machine) shiftedAway(id string) string { return s.zonal.decision.Away[id] }
+// away says why a group must not grow; empty if it may.
+func (z *zonal) away(id string) string { return z.decision.Away[id] }
 
 // lag is by how much a group counts as larger in a split, since its zone has come back lately.
-func (s *Machine) lag(id string) int64 { return int64(s.zonal.decision.Lag[id]) }
+func (z *zonal) lag(id string) int64 { return int64(z.decision.Lag[id]) }
 
 // holdLevels raises the minimums of groups that must not shrink while a zone of their set is shifted
 // away, so that Cluster Autoscaler removes no node there. Where a group must not grow either, the
 // minimum is lowered to its size: Cluster Autoscaler may raise groups to their minimums.
-func (s *Machine) holdLevels() {
+func (s *State) holdLevels() {
 	if mode, _ := s.Mode(); mode == DryRun || s.view == nil {
 		return
 	}
-	for id, why := range s.zonal.decision.Held {
+	for id, why := range s.zones.decision.Held {
 		g, b := s.view.Groups[id], s.state(id)
 		if g == nil {
 			continue
@@ -164,7 +171,7 @@ func (s *Machine) holdLevels() {
 			s.levels.floors = map[string]floor{}
 		}
 		// Nodes that are not ready may come back with their zone.
-		s.levels.floors[id] = floor{min: min(b.settled(), s.at.staying(g, true)), held: true, why: why, away: s.shiftedAway(id) != ""}
+		s.levels.floors[id] = floor{min: min(b.settled(), s.nodes.at.staying(g, true)), held: true, why: why, away: s.zones.away(id) != ""}
 	}
 }
 
@@ -173,7 +180,7 @@ func (c *choice) tellWaiting(growable []string) {
 	served := c.podsOf(growable)
 	waiting, why := map[int]bool{}, map[string]bool{}
 	for _, name := range c.names {
-		if away := c.shiftedAway(name); away != "" {
+		if away := c.s.zones.away(name); away != "" {
 			for _, i := range c.options[name].Pods {
 				if !served[i] {
 					waiting[i], why[away] = true, true
@@ -186,11 +193,11 @@ func (c *choice) tellWaiting(growable []string) {
 		first := c.request.Pods[slices.Min(slices.Collect(maps.Keys(waiting)))]
 		text = fmt.Sprintf("%d pods can run nowhere else and wait, such as %s/%s: %s", len(waiting), first.Namespace, first.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; "))
 	}
-	if text != c.zonal.waiting {
+	if text != c.s.zones.waiting {
 		if text != "" {
-			c.event("PodsHeldByZonalShift", text)
+			c.s.event("PodsHeldByZonalShift", text)
 		}
-		c.zonal.waiting = text
+		c.s.zones.waiting = text
 	}
 }
 
@@ -203,8 +210,7 @@ type ZonalShiftStatus struct {
 	Waiting string               `json:"waiting,omitempty"` // pods that can run nowhere else
 }
 
-func (s *Machine) zonalShiftStatus() *ZonalShiftStatus {
-	z := &s.zonal
+func (z *zonal) status() *ZonalShiftStatus {
 	if z.source == "" && z.decision.Idle() {
 		return nil
 	}

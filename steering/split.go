@@ -41,7 +41,7 @@ type member struct {
 func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) {
 	if single := c.single(chosen); single {
 		reason := "a ProvisioningRequest is never split"
-		if c.view.Groups[chosen].ZeroOrMax {
+		if c.s.view.Groups[chosen].ZeroOrMax {
 			reason = "the group is resized to its maximum or to zero, never split"
 		}
 		p := &pick{Group: chosen, count: c.options[chosen].NodeCount, full: true, why: reason}
@@ -84,7 +84,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 func (c *choice) capped(chosen string) []member {
 	var out []member
 	for _, name := range c.similarTo(chosen) {
-		if b := c.state(name); b.full && c.options[name] == nil && c.view.Groups[name] != nil && !c.shut(name) {
+		if b := c.s.state(name); b.full && c.options[name] == nil && c.s.view.Groups[name] != nil && !c.s.shut(name) {
 			m := c.member(name)
 			m.limited = true
 			out = append(out, m)
@@ -148,18 +148,18 @@ func (c *choice) pickNext(s *split) (*pick, Decision) {
 	if next == nil {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
-	now := firstOrder(c.state(next.Name).Proof, s.shares[next.Name])
+	now := firstOrder(c.s.state(next.Name).proof, s.shares[next.Name])
 	p := &pick{Group: next.Name, count: c.counts[next.Name], split: s, Shares: s.shares}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
 
 // member returns a group as it takes part in a split.
 func (c *choice) member(name string) member {
-	g, b := c.view.Groups[name], c.state(name)
+	g, b := c.s.view.Groups[name], c.s.state(name)
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
-	m.lag = min(c.lag(name), max(0, nodegroupset.MaxSize-m.Max))
+	m.lag = min(c.s.zones.lag(name), max(0, nodegroupset.MaxSize-m.Max))
 	m.Size, m.Max = m.Size+m.lag, m.Max+m.lag
-	allowed, why := allowance(b.Proof, c.at.count(g, b))
+	allowed, why := allowance(b.proof, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
 	if c.barred(name) {
 		m.allowed, m.held = 0, "nothing yet, since it has failed and another member is backed off"
@@ -186,10 +186,10 @@ func (s *split) describe(next string, now int) string {
 func (c *choice) unseenElsewhere(s *split) int {
 	n := 0
 	for _, name := range c.similarTo(s.chosen) {
-		if c.options[name] != nil || c.view.Groups[name] == nil {
+		if c.options[name] != nil || c.s.view.Groups[name] == nil {
 			continue
 		}
-		unseen := c.Machine.unseen(c.view.Groups[name], c.at)
+		unseen := c.s.unseen(c.s.view.Groups[name], c.at)
 		if unseen == 0 {
 			continue
 		}
@@ -202,7 +202,7 @@ func (c *choice) unseenElsewhere(s *split) int {
 // not certain counts for a few loops, and nothing does for long: if Cluster Autoscaler goes on asking, it
 // gets what it asks for.
 func (c *choice) usable(s *split, name string, unseen int) int {
-	template, b := c.template(name), c.state(name)
+	template, b := c.template(name), c.s.state(name)
 	if template == nil {
 		return unseen
 	}
@@ -229,7 +229,7 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 // With --salvo-scale-up Cluster Autoscaler asks again in the same loop, and assumes that it gets what it
 // has asked for.
 func (c *choice) grownNow(chosen string) bool {
-	return slices.ContainsFunc(c.similarTo(chosen), func(name string) bool { return c.raised[name] })
+	return slices.ContainsFunc(c.similarTo(chosen), func(name string) bool { return c.s.caller.raised[name] })
 }
 
 // work splits the need. Pods that run only on some members get their nodes there, and the sizes of

@@ -23,7 +23,7 @@ func plain(pod *v1.Pod) bool { return !spreadplan.Spreads(pod) && spreadplan.Unc
 
 // limited reports whether the group's option may lack pods for want of room.
 func (c *choice) limited(name string) bool {
-	return c.counts[name] >= c.view.Groups[name].MaxSize-c.state(name).target
+	return c.counts[name] >= c.s.view.Groups[name].MaxSize-c.s.state(name).target
 }
 
 // template returns a node of the group as sent with the question, or else as the cloud describes
@@ -32,7 +32,7 @@ func (c *choice) template(id string) *v1.Node {
 	if node := c.request.Nodes[id]; node != nil {
 		return node
 	}
-	if g := c.view.Groups[id]; g != nil {
+	if g := c.s.view.Groups[id]; g != nil {
 		return g.Template.Node
 	}
 	return nil

@@ -27,9 +27,9 @@ type uneven struct {
 }
 
 // findUneven looks which sets are uneven. A set that is being split keeps the answer it had.
-func (s *Machine) findUneven() {
-	before, sizes := s.uneven, s.sizes
-	s.uneven, s.sizes = map[string]*uneven{}, map[string]int{}
+func (s *State) findUneven() {
+	before, sizes := s.plan.uneven, s.plan.sizes
+	s.plan.uneven, s.plan.sizes = map[string]*uneven{}, map[string]int{}
 	if s.view == nil {
 		return
 	}
@@ -38,14 +38,14 @@ func (s *Machine) findUneven() {
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
 		if g := s.view.Groups[id]; first[id] != "" && !g.ZeroOrMax {
 			members[first[id]] = append(members[first[id]], id)
-			s.sizes[id] = s.state(id).settled()
+			s.plan.sizes[id] = s.state(id).settled()
 		}
 	}
 	for _, set := range slices.Sorted(maps.Keys(members)) {
 		u := before[set]
-		if slices.ContainsFunc(members[set], s.plan.has) {
+		if slices.ContainsFunc(members[set], s.plan.current.has) {
 			if u != nil {
-				s.uneven[set] = u
+				s.plan.uneven[set] = u
 			}
 			continue
 		}
@@ -59,10 +59,10 @@ func (s *Machine) findUneven() {
 		if u == nil {
 			u = &uneven{UnevenStatus: UnevenStatus{Set: set, Since: s.now}}
 		}
-		grown := slices.ContainsFunc(members[set], func(id string) bool { n, known := sizes[id]; return known && s.sizes[id] > n })
+		grown := slices.ContainsFunc(members[set], func(id string) bool { n, known := sizes[id]; return known && s.plan.sizes[id] > n })
 		u.Members, u.grown = levelled, u.grown || grown
 		u.Why, u.wanted = s.whyUneven(u)
-		s.uneven[set] = u
+		s.plan.uneven[set] = u
 		if u.grown && !grown { // the scale-up has ended
 			u.grown = false
 			s.log(Log{Message: "Set is uneven after a scale-up", Values: []any{"set", set, "reason", u.Why}})
@@ -77,13 +77,13 @@ func (s *Machine) findUneven() {
 
 // levelled shares the nodes of a set anew within the minimums and maximums; nil if the set is as
 // level as that, a node more or less.
-func (s *Machine) levelled(members []string, terms *nodegroupset.Terms) []PlanMember {
+func (s *State) levelled(members []string, terms *nodegroupset.Terms) []PlanMember {
 	if len(members) < 2 {
 		return nil
 	}
 	request := nodegroupset.SplitRequest{}
 	for _, id := range members {
-		g, size := s.view.Groups[id], int64(max(0, s.sizes[id]))
+		g, size := s.view.Groups[id], int64(max(0, s.plan.sizes[id]))
 		least, most := min(size, int64(g.MinSize)), max(size, int64(g.MaxSize))
 		if size > int64(g.MaxSize) {
 			least = size // it neither grows nor is it shrunk
@@ -98,7 +98,7 @@ func (s *Machine) levelled(members []string, terms *nodegroupset.Terms) []PlanMe
 	out := make([]PlanMember, 0, len(members))
 	short, over := 0, 0
 	for i, g := range result.Groups {
-		m := PlanMember{Name: g.Name, Size: s.sizes[members[i]], NewSize: int(g.NewSize)}
+		m := PlanMember{Name: g.Name, Size: s.plan.sizes[members[i]], NewSize: int(g.NewSize)}
 		short, over = max(short, m.NewSize-m.Size), max(over, m.Size-m.NewSize)
 		out = append(out, m)
 	}
@@ -115,7 +115,7 @@ func (s *Machine) levelled(members []string, terms *nodegroupset.Terms) []PlanMe
 
 // apart reports whether members that are one node from what levelling gives are further apart than
 // it makes them: with equal shares 3 and 4 are as good as 4 and 3.
-func (s *Machine) apart(members []PlanMember, terms *nodegroupset.Terms) bool {
+func (s *State) apart(members []PlanMember, terms *nodegroupset.Terms) bool {
 	if !terms.Level() {
 		return false
 	}
@@ -130,18 +130,18 @@ func (s *Machine) apart(members []PlanMember, terms *nodegroupset.Terms) bool {
 }
 
 // whySmall returns what keeps a group from having more nodes, or kept it when it was to grow last.
-func (s *Machine) whySmall(id string) string {
+func (s *State) whySmall(id string) string {
 	g, b := s.view.Groups[id], s.state(id)
-	if why := s.shiftedAway(id); why != "" {
+	if why := s.zones.away(id); why != "" {
 		return why
 	}
-	if until, why, off := s.backoff.Active(id, s.now); off {
+	if until, why, off := s.failures.backoff.Active(id, s.now); off {
 		return fmt.Sprintf("backed off until %s: %s", until.UTC().Format(time.RFC3339), why)
 	}
 	if g.Err != nil {
 		return "it cannot be read: " + g.Err.Error()
 	}
-	if _, why := allowance(b.Proof, s.at.count(g, b)); why != "" {
+	if _, why := allowance(b.proof, s.nodes.at.count(g, b)); why != "" {
 		return why
 	}
 	if b.held == "" && b.pinned {
@@ -152,7 +152,7 @@ func (s *Machine) whySmall(id string) string {
 
 // whyUneven names what is known of the cause, that of a failure first, and reports whether the pods
 // wanted it so.
-func (s *Machine) whyUneven(u *uneven) (why string, wanted bool) {
+func (s *State) whyUneven(u *uneven) (why string, wanted bool) {
 	for _, m := range u.Members {
 		if b := s.state(m.Name); m.Size > m.NewSize && b.inFull != "" {
 			return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull), false

@@ -21,7 +21,7 @@ func (u *unreadable) lasts() bool { return u.readings >= warnUnreadable }
 
 // noteReading counts the readings that could not read a group, and says when that lasts and when it
 // has ended.
-func (s *Machine) noteReading(g *Group, b *groupState) {
+func (s *State) noteReading(g *Group, b *groupState) {
 	u := &b.unreadable
 	if g.Err == nil {
 		if u.lasts() {
@@ -38,14 +38,14 @@ func (s *Machine) noteReading(g *Group, b *groupState) {
 	}
 }
 
-func (s *Machine) sayUnreadable(g *Group, u *unreadable) string {
+func (s *State) sayUnreadable(g *Group, u *unreadable) string {
 	return fmt.Sprintf("Node group %s has not been readable since %s, its sizes and instances are those of then: %v", g.ID, u.since.UTC().Format(time.RFC3339), g.Err)
 }
 
 // present are the warnings that hold now, and go with what they are about.
-func (s *Machine) present() (out []string) {
+func (s *State) present() (out []string) {
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
-		if u := &s.state(id).unreadable; u.lasts() {
+		if u := &s.known(id).unreadable; u.lasts() {
 			out = append(out, s.sayUnreadable(s.view.Groups[id], u))
 		}
 	}

@@ -172,6 +172,23 @@ func New(o Options) (*Shifts, error) {
 	}, nil
 }
 
+// Clone returns Shifts that remember the same.
+func (s *Shifts) Clone() *Shifts {
+	out := &Shifts{
+		o: s.o, shifted: maps.Clone(s.shifted), away: maps.Clone(s.away),
+		returning: map[string]*catching{}, seen: map[Domain]*sighting{},
+	}
+	for group, c := range s.returning {
+		one := *c
+		out.returning[group] = &one
+	}
+	for domain, seen := range s.seen {
+		one := *seen
+		out.seen[domain] = &one
+	}
+	return out
+}
+
 // Watches reports whether Advance may decide something without a mark: a domain was shifted away at
 // the last call, a group has to catch up still, or domains are watched.
 func (s *Shifts) Watches() bool {

@@ -10,16 +10,23 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
+// sets are those of groups that share nodes.
+type sets struct {
+	index    *nodegroupset.Index // of what Cluster Autoscaler sent last
+	first    map[string]string   // of the set of each group, by the last options
+	declared declared
+}
+
 // compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent.
 // Of a group without nodes that is what the catalogue says of its machines, which is completed from
 // groups that have nodes.
-func (s *Machine) compare(request *Question) error {
+func (s *State) compare(request *Question) error {
 	templates := make(map[string]cloudprovider.Template, len(request.Nodes))
 	empty := map[string]bool{}
 	for name, node := range request.Nodes {
 		templates[name] = cloudprovider.Template{Node: node}
 		if g := s.view.Groups[name]; g != nil {
-			if s.at.count(g, s.state(name)).ready == 0 {
+			if s.nodes.at.count(g, s.state(name)).ready == 0 {
 				empty[name] = true
 			}
 		}
@@ -38,18 +45,18 @@ func (s *Machine) compare(request *Question) error {
 			}
 		}
 	}
-	for _, name := range s.index.Names() {
+	for _, name := range s.sets.index.Names() {
 		if _, sent := templates[name]; !sent && s.view.Groups[name] == nil { // else it was only not read this time
-			s.index.Delete(name)
+			s.sets.index.Delete(name)
 		}
 	}
 	for name, t := range templates {
-		if err := s.index.Set(name, t); err != nil {
-			s.index.Delete(name)
+		if err := s.sets.index.Set(name, t); err != nil {
+			s.sets.index.Delete(name)
 			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template cannot be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
 		}
 	}
-	s.sets = nodegroupset.FirstOf(s.index.Sets())
+	s.sets.first = nodegroupset.FirstOf(s.sets.index.Sets())
 	return nil
 }
 
