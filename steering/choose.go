@@ -139,6 +139,9 @@ func (c *choice) decide() (*pick, Decision) {
 		}
 		// What this set needs is on its way. Other sets may still grow for pods that this one
 		// cannot take.
+		if d.Error != "" {
+			d.Reason += ": " + d.Error
+		}
 		passed = append(passed, d.Reason)
 		growable = c.without(growable, chosen)
 		c.s.plan.current = nil

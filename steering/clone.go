@@ -40,7 +40,7 @@ func cloneEach[K comparable, V any](of map[K]V, clone func(V) V) map[K]V {
 }
 
 // cloneCaller clones what is known of Cluster Autoscaler. The pick that waits for its increase may be that
-// of the increase being answered, and has to be the same one in the clone.
+// of the increase being answered, and must be the same one in the clone.
 func (s *State) cloneCaller(of *State) {
 	to, from := &s.caller, &of.caller
 	to.grown, to.raised = maps.Clone(from.grown), maps.Clone(from.raised)

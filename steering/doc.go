@@ -9,8 +9,8 @@
 //     process, and Released for its release. Asked is the expander's question, or Unread one that Cluster
 //     Autoscaler did not wait for, and Stop takes its answer back. Increase, Order or Withdraw, and
 //     Answered are in turn an increase, and Decrease a decrease. Saw is a node it asks about.
-//   - Answers of the cloud: LoopBegins and Show for a reading, with Failed, Overdue and Late for what has
-//     to be taken back of it, and LoopSkipped if it failed; OrderEnded, Decreased, NodesDeleted and
+//   - Answers of the cloud: LoopBegins and Show for a reading, with Failed, Overdue and Late for what
+//     must be taken back of it, and LoopSkipped if it failed; OrderEnded, Decreased, NodesDeleted and
 //     TakenBack for the results of orders.
 //   - What is known from elsewhere: Observe for the registered nodes, Shift for the zones that users have
 //     shifted away, Declare for the sets and ChooseBy for the strategies they want, JournalRead and

@@ -9,7 +9,7 @@ type Event interface {
 	apply(*State) Answer
 }
 
-// Answer is what has to be done for an event, or be answered to it. What an event does not mention is
+// Answer is what must be done for an event, or be answered to it. What an event does not mention is
 // zero.
 type Answer struct {
 	Group     string     // of Asked, to grow; none if empty

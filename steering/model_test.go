@@ -6,10 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var deep = flag.Bool("deep", false, "check worlds of three groups and four nodes, and of two faults, instead of smaller ones")
@@ -39,7 +43,7 @@ func (w *world) moves() []move {
 	}
 	for i := range w.groups {
 		// What is asked in the other phases is answered without a look at the nodes.
-		if looks := w.ca.phase == refreshing || w.ca.phase == asking; looks && w.ready[i] < w.target[i] {
+		if looks := w.ca.phase == refreshing || w.ca.phase == asking; looks && w.ready[i] < w.target[i]-w.never[i] {
 			add("a node of "+names[i]+" becomes ready", func(w *world) {
 				w.created[i][w.ready[i]] = w.now
 				w.ready[i]++
@@ -55,6 +59,7 @@ func (w *world) moves() []move {
 		return out // everything comes at last
 	}
 	fault("Cluster Autoscaler ends", (*world).crash)
+	w.faultsOfTheCloud(fault)
 	if !w.fresh {
 		fault("the sidecar ends", (*world).restart)
 		if w.order != nil {
@@ -66,9 +71,18 @@ func (w *world) moves() []move {
 		add("GPULabel", (*world).begin)
 	case refreshing:
 		add("Refresh", (*world).refresh)
+		fault("Refresh, and the cloud cannot be read", (*world).skip)
+		fault("Refresh, with a configuration that is read anew", func(w *world) { w.configure(); w.refresh() })
 	case asking:
 		add("BestOptions", func(w *world) {
-			if w.ca.chosen = w.ask(); w.ca.chosen < 0 {
+			if w.ca.chosen = w.ask(taken); w.ca.chosen < 0 {
+				w.rest()
+				return
+			}
+			w.ca.phase = increasing
+		})
+		fault("BestOptions, and the journal is another process's", func(w *world) {
+			if w.ca.chosen = w.ask(outdated); w.ca.chosen < 0 {
 				w.rest()
 				return
 			}
@@ -76,13 +90,13 @@ func (w *world) moves() []move {
 		})
 		for i, n := range w.ca.options {
 			if n > 0 {
-				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(); w.choose(i) })
+				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(taken); w.choose(i) })
 				fault("BestOptions cannot be read and "+names[i]+" is increased", func(w *world) {
 					w.step(Unread{})
 					w.save()
 					w.choose(i)
 				})
-				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) { w.ask(); w.restart(); w.choose(i) })
+				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) { w.ask(taken); w.restart(); w.choose(i) })
 			}
 		}
 	case increasing:
@@ -128,6 +142,9 @@ func (w *world) wrong() (rest bool, err error) {
 	ordered := w.total(w.target) - w.total(w.initial)
 	if w.order != nil {
 		ordered += w.order.nodes
+	}
+	for _, n := range w.never { // others are ordered in their place
+		ordered -= n
 	}
 	if ordered > w.pods {
 		return false, fmt.Errorf("%d nodes are ordered for %d pods", ordered, w.pods)
@@ -175,9 +192,10 @@ func search(start *world) (visited, rests int, err error) {
 	type found struct {
 		*world
 		*trace
+		print [sha256.Size]byte
 	}
 	known := map[[sha256.Size]byte]bool{start.print(): true}
-	for queue := []found{{start, nil}}; len(queue) > 0; queue = queue[1:] {
+	for queue := []found{{start, nil, start.print()}}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		queue[0] = found{}
 		rest, err := at.wrong()
@@ -188,37 +206,97 @@ func search(start *world) (visited, rests int, err error) {
 			rests++
 			continue
 		}
+		at.query()
 		for _, m := range at.moves() {
 			next := at.fork()
 			m.do(next)
 			if state := next.print(); !known[state] {
 				known[state] = true
-				queue = append(queue, found{next, &trace{at.trace, m.name}})
+				queue = append(queue, found{next, &trace{at.trace, m.name}, state})
 			}
+		}
+		if at.world.print() != at.print {
+			return len(known), rests, fmt.Errorf("a query, or an event of a clone, has changed the state after\n  %s", at.trace)
 		}
 	}
 	return len(known), rests, nil
 }
 
+// query asks the state all that can be asked, which must not change it.
+func (w *world) query() {
+	s := w.state
+	_, _ = s.Journal()
+	_ = s.Status(w.now.Add(time.Hour))
+	_, _ = s.Gauges()
+	_ = s.Revision("unknown") + s.Target("unknown") + s.Loop()
+	if s.view == nil {
+		return
+	}
+	for id, g := range s.view.Groups {
+		_ = s.Shown(id)
+		_, _ = s.Bounds(g)
+		_ = s.Placeholders(g, w.now)
+	}
+}
+
 // TestModel visits every state that can be reached: whatever order the calls of Cluster Autoscaler,
 // the answers of the cloud and its nodes come in, and whatever fails on the way, no node is ordered
-// twice, the sizes at rest are those of one exact split, and rest is always come to.
+// twice, the sizes at rest are those of one exact split, and rest is always come to. Every event occurs.
 func TestModel(t *testing.T) {
 	type bounds struct {
 		groups, pods, faults int
 		initial              [most]int
+		kind                 worldKind
 	}
-	checked := []bounds{{groups: 3, pods: 3}, {groups: 2, pods: 2, faults: 1}, {groups: 2, pods: 3, faults: 1, initial: [most]int{2, 0}}}
+	checked := []bounds{
+		{groups: 3, pods: 3, faults: 1},
+		{groups: 2, pods: 3, faults: 1, initial: [most]int{2, 0}},
+		{groups: 2, pods: 3, faults: 1, kind: worldKind{deadline: true}},
+		{groups: 2, pods: 2, faults: 1, kind: worldKind{released: true}},
+		{groups: 2, pods: 2, kind: worldKind{inferred: true}},
+	}
 	if *deep {
 		checked = []bounds{{groups: 3, pods: 4, faults: 1}, {groups: 3, pods: 3, faults: 1, initial: [most]int{2, 0, 1}}, {groups: 2, pods: 2, faults: 2}}
 	}
+	if testing.Short() {
+		checked = checked[2:]
+	}
+	events := map[string]int{}
 	for _, b := range checked {
-		visited, rests, err := search(newWorld(b.groups, b.pods, b.faults, b.initial, nil))
-		t.Logf("%d groups of %v nodes, %d more needed, %d faults: %d states, %d of them at rest", b.groups, b.initial[:b.groups], b.pods, b.faults, visited, rests)
+		start := newWorld(b.groups, b.pods, b.faults, b.initial, nil)
+		start.kind, start.seen = b.kind, events
+		start.restart() // with the policies of its kind
+		visited, rests, err := search(start)
+		t.Logf("%d groups of %v nodes, %d more needed, %d faults, %+v: %d states, %d of them at rest", b.groups, b.initial[:b.groups], b.pods, b.faults, b.kind, visited, rests)
 		if err != nil {
 			t.Error(err)
 		}
 	}
+	for _, name := range eventTypes(t) {
+		if events[name] == 0 {
+			t.Errorf("the event %s never occurs", name)
+		}
+	}
+}
+
+// eventTypes are the names of all events.
+func eventTypes(t *testing.T) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := regexp.MustCompile(`(?m)^func \((?:\w+ )?(\w+)\) apply\(`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range apply.FindAllSubmatch(text, -1) {
+			out = append(out, string(match[1]))
+		}
+	}
+	return out
 }
 
 // TestModelFindsMistakes: in a machine that does without one of its rules something is wrong.
@@ -256,11 +334,11 @@ func TestIncreaseByChanceAfterAnEmptyAnswer(t *testing.T) {
 	w.begin()
 	for _, o := range []outcome{taken, lost} {
 		w.refresh()
-		w.ca.chosen = w.ask()
+		w.ca.chosen = w.ask(taken)
 		w.increase(o)
 	}
 	w.refresh()
-	if answer := w.ask(); answer >= 0 {
+	if answer := w.ask(taken); answer >= 0 {
 		t.Fatalf("group %d is to grow", answer)
 	}
 	w.choose(0)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -76,17 +77,31 @@ type world struct {
 	ready   [most]int
 	created [most][8]time.Time
 	order   *running
+	// never are how many nodes of a group will not come, and how they fail to.
+	never [most]int
+	how   [most]trouble
+	// shifted is the group whose zone is shifted away, -1 for none.
+	shifted int
 	// apart are groups that take no part in the split any more: the cloud has refused them, or
 	// Cluster Autoscaler has backed them off by itself.
 	apart [most]bool
 
 	ca     autoscaler
-	faults int          // that may still happen
-	patch  func(*world) // makes the state a variant after every event; nil for none
+	faults int // that may still happen
+	kind   worldKind
+	patch  func(*world)   // makes the state a variant after every event; nil for none
+	seen   map[string]int // counts events of all worlds that come of this one, by their type
+}
+
+// A worldKind is what differs between worlds for good.
+type worldKind struct {
+	inferred bool // which nodes are registered is not known from the API server
+	released bool // Cluster Autoscaler is of a release before 1.36
+	deadline bool // the groups are a declared set with a start-up deadline
 }
 
 func newWorld(groups, pods, faults int, initial [most]int, patch func(*world)) *world {
-	w := &world{now: epoch, groups: groups, initial: initial, target: initial, ready: initial, pods: pods, faults: faults, patch: patch}
+	w := &world{now: epoch, groups: groups, initial: initial, target: initial, ready: initial, pods: pods, faults: faults, patch: patch, shifted: -1, seen: map[string]int{}}
 	for i := range w.max {
 		w.max[i] = 8
 	}
@@ -108,7 +123,7 @@ func (w *world) fork() *world {
 // print is the same for worlds of which the same can become.
 func (w *world) print() [sha256.Size]byte {
 	p := &printer{Hash: sha256.New(), now: w.now, loop: w.state.caller.loop, connection: w.connection()}
-	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
+	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.never, w.how, w.shifted, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
 		p.any(part)
 	}
 	p.print(reflect.ValueOf(w.state))
@@ -126,8 +141,17 @@ func (w *world) restart() {
 		w.order = nil
 	}
 	w.life++
-	w.state, _ = New(fmt.Sprint("life ", w.life), Options{}) // these options are valid
+	w.state, _ = New(fmt.Sprint("life ", w.life), Options{Similarity: nodegroupset.Options{Policies: w.policies()}}) // these options are valid
 	w.fresh = true
+}
+
+// policies are the declared sets.
+func (w *world) policies() []nodegroupset.SetPolicy {
+	if !w.kind.deadline {
+		return nil
+	}
+	portion := nodegroupset.PortionPolicy{Portion: nodegroupset.Portion{Name: "zones", Groups: names[:w.groups]}}
+	return []nodegroupset.SetPolicy{{Name: "all", Policy: nodegroupset.Even, Portions: []nodegroupset.PortionPolicy{portion}, StartupDeadline: deadline}}
 }
 
 func (w *world) connection() string { return fmt.Sprint(w.ca.process, "-", w.life) }
@@ -155,6 +179,7 @@ func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
 
 // step applies an event, and the patch of a variant afterwards.
 func (w *world) step(e Event) Answer {
+	w.seen[reflect.TypeOf(e).Name()]++
 	answer, _ := w.state.Step(w.now, e)
 	if w.patch != nil {
 		w.patch(w)
@@ -170,7 +195,13 @@ func (w *world) observe() {
 			nodes = append(nodes, NodeState{ProviderID: instance(i, k), Name: instance(i, k), Created: w.created[i][k], Ready: true})
 		}
 	}
-	w.step(Observe{nodes, true})
+	if !w.kind.inferred {
+		w.step(Observe{nodes, true})
+		return
+	}
+	for _, node := range nodes {
+		w.step(Saw{&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: v1.NodeSpec{ProviderID: node.ProviderID}}})
+	}
 }
 
 func instance(group, k int) string { return fmt.Sprint(names[group], k) }
@@ -180,16 +211,31 @@ func (w *world) read() *Cloud {
 	cloud := &Cloud{At: w.now, Groups: map[string]*Group{}}
 	for i := range w.groups {
 		g := &Group{NodeGroup: cloudprovider.NodeGroup{ID: names[i], MaxSize: w.max[i]}, Target: w.target[i], Template: cloudprovider.Template{Node: templates[i]}}
-		for k := range w.target[i] {
-			g.Instances = append(g.Instances, cloudprovider.Instance{ID: instance(i, k), State: cloudprovider.InstanceRunning})
-		}
+		g.Instances = w.instances(i)
 		g.Revision = w.state.Revision(g.ID)
-		for _, t := range w.step(Overdue{g}).TakeBacks {
-			w.step(TakenBack{t, nil, errors.New("every order has its instances")})
-		}
+		w.takeBack(Failed{g})
+		w.takeBack(Overdue{g})
 		cloud.Groups[g.ID] = g
 	}
+	w.takeBack(Late{slices.Collect(maps.Values(cloud.Groups))})
 	return cloud
+}
+
+// instances are those of a group that the cloud lists.
+func (w *world) instances(i int) (out []cloudprovider.Instance) {
+	for k := range w.target[i] {
+		instance := cloudprovider.Instance{ID: instance(i, k), State: cloudprovider.InstanceRunning}
+		if k >= w.target[i]-w.never[i] {
+			if w.how[i] == notCreated || w.how[i] == notTakenBack {
+				continue
+			}
+			if w.how[i] == failedToCreate {
+				instance.State, instance.Error = cloudprovider.InstanceCreating, &cloudprovider.InstanceError{Code: "OutOfStock", Message: "no machine"}
+			}
+		}
+		out = append(out, instance)
+	}
+	return out
 }
 
 // wake has a new process of the sidecar read the journal and the cloud, as it does at its first
@@ -200,6 +246,9 @@ func (w *world) wake(show bool) {
 	}
 	w.fresh = false
 	w.step(JournalRead{Text: w.journal})
+	if w.shifted >= 0 {
+		w.shift(w.shifted)
+	}
 	if show {
 		w.observe()
 		w.step(Show{w.read()})
@@ -224,9 +273,13 @@ func (w *world) begin() {
 // refresh begins a loop, and works out what Cluster Autoscaler asks for in it.
 func (w *world) refresh() {
 	w.step(Called{w.connection(), RefreshCall, ""})
+	w.step(Released{w.kind.released})
 	w.wake(false)
 	w.observe()
 	w.step(LoopBegins{w.now, w.read()})
+	if w.giveUp() {
+		return
+	}
 	counted := 0
 	var sizes [most]int
 	for i := range w.groups {
@@ -234,7 +287,7 @@ func (w *world) refresh() {
 		sizes[i] = w.state.Shown(names[i])
 		if upcoming := sizes[i] - w.ready[i]; upcoming <= 0 {
 			w.ca.counts[i] = false
-		} else if w.ca.counts[i] && !w.ca.backoff[i].After(w.now) {
+		} else if w.kind.released || w.ca.counts[i] && !w.ca.backoff[i].After(w.now) {
 			counted += upcoming
 		}
 	}
@@ -267,11 +320,30 @@ func (w *world) rest() {
 }
 
 // settled reports whether nothing is to come.
-func (w *world) settled() bool { return w.order == nil && w.ready == w.target }
+func (w *world) settled() bool {
+	return w.order == nil && w.ready == w.target && w.never == [most]int{}
+}
 
 // ask asks the expander, and returns the group answered; -1 for none.
-func (w *world) ask() int {
+func (w *world) ask(o outcome) int {
 	w.wake(true)
+	w.observe()
+	answer := w.step(Asked{w.question()})
+	switch {
+	case answer.Save && o == outdated:
+		w.step(JournalSaved{ErrOutdated})
+		if w.step(Stop{ErrOutdated}).Err != nil {
+			w.step(JournalRead{Text: w.journal})
+			return -1
+		}
+	case answer.Save:
+		w.save()
+	}
+	return slices.Index(names[:], answer.Group)
+}
+
+// question is what Cluster Autoscaler asks the expander.
+func (w *world) question() Question {
 	question := Question{Nodes: map[string]*v1.Node{}}
 	for p := w.ca.first; p < w.pods; p++ {
 		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(p)), CreationTimestamp: metav1.Time{Time: epoch.Add(-time.Minute)}}})
@@ -286,12 +358,7 @@ func (w *world) ask() int {
 			question.Options = append(question.Options, option)
 		}
 	}
-	w.observe()
-	answer := w.step(Asked{question})
-	if answer.Save {
-		w.save()
-	}
-	return slices.Index(names[:], answer.Group)
+	return question
 }
 
 // An outcome is what happens to an increase.
@@ -308,7 +375,9 @@ const (
 	gone               // Cluster Autoscaler, once the journal is written
 	crashBefore
 	crashAfter
-	outcomes
+	outcomes // the others of an increase
+
+	outdated // the journal is another process's by now
 )
 
 func (o outcome) String() string {
