@@ -50,6 +50,9 @@ type Options struct {
 	// Before136 reports whether a call is from a release of Cluster Autoscaler before 1.36; nil means
 	// that none is. It then counts all nodes on their way, also those it has not asked for.
 	Before136 func(context.Context) bool
+	// Record is given every event of the state that decides, with its answer; nil means nobody. It is called in the midst of a
+	// call and must not keep Cluster Autoscaler waiting.
+	Record func(*steering.Recorded)
 	// Parallel bounds the calls to the cloud at the same time; 0 means DefaultParallel.
 	Parallel int
 	// BackendTimeout bounds a call to the cloud; 0 means DefaultBackendTimeout.

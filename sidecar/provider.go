@@ -69,7 +69,9 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 	now := s.o.Clock.Now()
 	key := cmp.Or(node.Spec.ProviderID, node.Name)
 	s.mu.Lock()
-	s.apply(steering.Saw{Node: node})
+	if !cloudprovider.IsFakeNode(node) {
+		s.apply(steering.Saw{ProviderID: node.Spec.ProviderID})
+	}
 	known, asked := s.memory.groupOf[key]
 	s.mu.Unlock()
 	if group, ok := steering.PlaceholderOf(key); ok {

@@ -53,7 +53,9 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), state: state, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}, nil
+	s := &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), state: state, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}
+	s.step(steering.Started{Writer: writer})
+	return s, nil
 }
 
 // Wait returns when all increases that are on their way have ended, or ctx is done.
@@ -85,7 +87,16 @@ func (s *Sidecar) observe(e steering.Event) steering.Answer {
 
 // apply is step for a caller that holds mu.
 func (s *Sidecar) apply(e steering.Event) steering.Answer {
-	answer, effects := s.state.Step(s.o.Clock.Now(), e)
+	now := s.o.Clock.Now()
+	if s.o.Record == nil {
+		answer, effects := s.state.Step(now, e)
+		s.carryOut(effects)
+		return answer
+	}
+	line := steering.Record(now, e)
+	answer, effects := s.state.Step(now, e)
+	line.Answer = answer
+	s.o.Record(line)
 	s.carryOut(effects)
 	return answer
 }

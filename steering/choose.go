@@ -52,6 +52,9 @@ func (s *State) asked(request Question) (Answer, error) {
 	if len(request.Options) == 0 {
 		return Answer{}, nil
 	}
+	if s.view == nil {
+		return Answer{}, fmt.Errorf("the groups are not known yet: %w", cloudprovider.ErrUnavailable)
+	}
 	c, err := s.newChoice(request)
 	if err != nil {
 		return Answer{}, err
@@ -399,7 +402,7 @@ func (c *choice) without(growable []string, chosen string) []string {
 // ChooseBy replaces the expander chain. With an Err its configuration could not be read, and the one
 // in use stays.
 type ChooseBy struct {
-	Chain expander.Chain
+	Chain expander.Chain `json:"-"` // from the configuration: see Recorded
 	Err   error
 }
 

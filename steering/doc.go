@@ -14,7 +14,7 @@
 //     TakenBack for the results of orders.
 //   - What is known from elsewhere: Observe for the registered nodes, Shift for the zones that users have
 //     shifted away, Declare for the sets and ChooseBy for the strategies they want, JournalRead and
-//     JournalSaved for the journal.
+//     JournalSaved for the journal, and Started for the process of the sidecar.
 //
 // What Cluster Autoscaler reads is asked of the State: Shown, Bounds and Placeholders; so are Status and
 // Gauges for people.

@@ -1,6 +1,12 @@
 package steering
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Event is something that happens. Each is a value of one of the types of this package that say which
 // fields of the Answer they set.
@@ -19,6 +25,35 @@ type Answer struct {
 	TakeBacks []TakeBack // of Failed, Overdue and Late
 	Reason    string     // of Decrease
 	Err       error
+}
+
+// Equal reports whether two answers say the same.
+func (a *Answer) Equal(b *Answer) bool {
+	same := func(a, b TakeBack) bool {
+		return a.Group.ID == b.Group.ID && a.Missing == b.Missing && len(a.Nodes) == len(b.Nodes) && a.Counter == b.Counter
+	}
+	return a.Group == b.Group && a.Save == b.Save && a.Nodes == b.Nodes && a.Hide == b.Hide && a.Reason == b.Reason &&
+		text(a.Err) == text(b.Err) && slices.EqualFunc(a.TakeBacks, b.TakeBacks, same)
+}
+
+// String says what is answered.
+func (a *Answer) String() string {
+	var out []string
+	add := func(is bool, format string, value any) {
+		if is {
+			out = append(out, fmt.Sprintf(format, value))
+		}
+	}
+	add(a.Group != "", "group %s", a.Group)
+	add(a.Nodes != 0, "%d nodes", a.Nodes)
+	for _, t := range a.TakeBacks {
+		add(true, "take back %d nodes of "+t.Group.ID, len(t.Nodes)+t.Missing)
+	}
+	add(a.Reason != "", "%s", a.Reason)
+	add(a.Err != nil, "error: %v", a.Err)
+	add(a.Save, "save the journal%.0v", "")
+	add(a.Hide, "hide a failure%.0v", "")
+	return cmp.Or(strings.Join(out, ", "), "nothing")
 }
 
 // Step applies an event that happens at a given time. Times must not go back.

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
 // InferredReadyAfter is how long after its registration a node counts as ready where readiness is
@@ -22,11 +18,11 @@ type inferred map[string]askedAbout // by provider id
 // askedAbout is when a node was asked about first and last.
 type askedAbout struct{ first, last time.Time }
 
-// Saw is Cluster Autoscaler asking for the group of a node.
-type Saw struct{ Node *v1.Node }
+// Saw is Cluster Autoscaler asking for the group of a node, by its provider id.
+type Saw struct{ ProviderID string }
 
 func (e Saw) apply(s *State) Answer {
-	if id := e.Node.Spec.ProviderID; id != "" && !cloudprovider.IsFakeNode(e.Node) {
+	if id := e.ProviderID; id != "" {
 		s.nodes.inferred[id] = askedAbout{cmp.Or(s.nodes.inferred[id].first, s.now), s.now}
 	}
 	return Answer{}

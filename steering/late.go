@@ -116,16 +116,16 @@ func (s *State) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms, a
 
 // take returns so many late nodes: instances that are stuck, then what has no instance.
 func (l *starting) take(n int) TakeBack {
-	out := TakeBack{Group: l.Group, counter: NodesLate, Nodes: l.stuck[:min(n, len(l.stuck))]}
+	out := TakeBack{Group: l.Group, Counter: NodesLate, Nodes: l.stuck[:min(n, len(l.stuck))]}
 	out.Missing = min(n-len(out.Nodes), l.missing)
 	out.Nodes = append(slices.Clip(out.Nodes), l.young[:min(n-len(out.Nodes)-out.Missing, len(l.young))]...)
-	switch out.cause = byKubelet; {
+	switch out.Cause = byKubelet; {
 	case len(l.stuck) > 0:
-		out.cause = byBoot
+		out.Cause = byBoot
 	case out.Missing > 0:
-		out.cause = byCloud
+		out.Cause = byCloud
 	}
-	out.why = fmt.Sprintf("%d nodes not ready within %s, the start-up deadline of set %s", len(out.Nodes)+out.Missing, l.terms.StartupDeadline, l.terms.Set)
+	out.Why = fmt.Sprintf("%d nodes not ready within %s, the start-up deadline of set %s", len(out.Nodes)+out.Missing, l.terms.StartupDeadline, l.terms.Set)
 	return out
 }
 

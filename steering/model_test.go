@@ -272,15 +272,15 @@ func TestModel(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range eventTypes(t) {
+	for _, name := range declaredEvents(t) {
 		if events[name] == 0 {
 			t.Errorf("the event %s never occurs", name)
 		}
 	}
 }
 
-// eventTypes are the names of all events.
-func eventTypes(t *testing.T) (out []string) {
+// declaredEvents are the names of all events.
+func declaredEvents(t *testing.T) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {

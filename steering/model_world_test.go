@@ -91,6 +91,9 @@ type world struct {
 	kind   worldKind
 	patch  func(*world)   // makes the state a variant after every event; nil for none
 	seen   map[string]int // counts events of all worlds that come of this one, by their type
+
+	recording bool
+	recorded  []*Recorded // in the life of the sidecar
 }
 
 // A worldKind is what differs between worlds for good.
@@ -141,8 +144,10 @@ func (w *world) restart() {
 		w.order = nil
 	}
 	w.life++
+	w.recorded = nil
 	w.state, _ = New(fmt.Sprint("life ", w.life), Options{Similarity: nodegroupset.Options{Policies: w.policies()}}) // these options are valid
 	w.fresh = true
+	w.step(Started{w.state.saved.writer})
 }
 
 // policies are the declared sets.
@@ -180,7 +185,15 @@ func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
 // step applies an event, and the patch of a variant afterwards.
 func (w *world) step(e Event) Answer {
 	w.seen[reflect.TypeOf(e).Name()]++
+	var line *Recorded
+	if w.recording {
+		line = Record(w.now, e)
+		w.recorded = append(w.recorded, line)
+	}
 	answer, _ := w.state.Step(w.now, e)
+	if line != nil {
+		line.Answer = answer
+	}
 	if w.patch != nil {
 		w.patch(w)
 	}
@@ -200,7 +213,7 @@ func (w *world) observe() {
 		return
 	}
 	for _, node := range nodes {
-		w.step(Saw{&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: v1.NodeSpec{ProviderID: node.ProviderID}}})
+		w.step(Saw{node.ProviderID})
 	}
 }
 

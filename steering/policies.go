@@ -21,7 +21,7 @@ type declared struct {
 // Declare replaces the declared sets, as soon as the policies suit the groups there are. With an Err
 // they could not be read, and those in use stay.
 type Declare struct {
-	Policies []nodegroupset.SetPolicy
+	Policies []nodegroupset.SetPolicy `json:"-"` // from the configuration: see Recorded
 	Err      error
 }
 

@@ -116,9 +116,9 @@ type TakeBack struct {
 	Group   *Group
 	Nodes   []*v1.Node // to delete
 	Missing int        // nodes without an instance, by which to lower the target size
-	counter Counter
-	cause   cause
-	why     string
+	Counter Counter    // by which it is counted
+	Cause   cause      // what has failed
+	Why     string     // a sentence
 }
 
 // Failed takes the instances that could not be created out of a group that has just been read; the
@@ -130,7 +130,7 @@ func (e Failed) apply(s *State) Answer {
 	if !s.HidesFailures() {
 		return Answer{}
 	}
-	t := TakeBack{Group: g, counter: NodesFailed, cause: byCloud}
+	t := TakeBack{Group: g, Counter: NodesFailed, Cause: byCloud}
 	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
 		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
 			return false
@@ -140,7 +140,7 @@ func (e Failed) apply(s *State) Answer {
 	})
 	if len(g.Failed) > 0 {
 		first := g.Failed[0].Error
-		t.why = fmt.Sprintf("%d instances could not be created: %s: %s", len(g.Failed), first.Code, first.Message)
+		t.Why = fmt.Sprintf("%d instances could not be created: %s: %s", len(g.Failed), first.Code, first.Message)
 	}
 	return t.answer()
 }
@@ -178,7 +178,7 @@ func (e Overdue) apply(s *State) Answer {
 	if !overdue || missing <= 0 {
 		return Answer{}
 	}
-	return TakeBack{Group: g, Missing: missing, counter: NodesOverdue, cause: byCloud, why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}.answer()
+	return TakeBack{Group: g, Missing: missing, Counter: NodesOverdue, Cause: byCloud, Why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}.answer()
 }
 
 // TakenBack are the cloud's answers to a TakeBack: to the deletion of the nodes, and to the decrease.
@@ -191,7 +191,7 @@ func (e TakenBack) apply(s *State) Answer {
 	t := e.TakeBack
 	g, n, then := t.Group, 0, "they are taken back and others take their share"
 	switch {
-	case t.counter == NodesFailed:
+	case t.Counter == NodesFailed:
 		then = "they are deleted and others take their share"
 		if e.DeleteErr == nil {
 			n, g.Failed = len(t.Nodes), nil
@@ -207,9 +207,9 @@ func (e TakenBack) apply(s *State) Answer {
 		n += t.Missing
 	}
 	g.Target -= n
-	s.count(t.counter, n)
-	s.failHidden(g.ID, t.cause, t.why, bringNode)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.why + "; " + then, Error: text(errors.Join(e.DeleteErr, e.DecreaseErr))})
+	s.count(t.Counter, n)
+	s.failHidden(g.ID, t.Cause, t.Why, bringNode)
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.Why + "; " + then, Error: text(errors.Join(e.DeleteErr, e.DecreaseErr))})
 	return Answer{}
 }
 

@@ -104,6 +104,12 @@ func New(writer string, o Options) (*State, error) {
 	}, nil
 }
 
+// Started is the beginning of a process of the sidecar, whose state knows nothing but its Writer, as by New. It changes nothing: it
+// begins what is recorded.
+type Started struct{ Writer string }
+
+func (Started) apply(*State) Answer { return Answer{} }
+
 // Mode is what is done with increases.
 type Mode string
 

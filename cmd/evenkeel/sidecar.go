@@ -19,6 +19,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
@@ -64,7 +65,10 @@ type sidecarOptions struct {
 	journalFile    string
 	leaderElect    bool
 	cluster        cluster.Options
-	record         string
+	record         string // file
+	recordEvents   string // file
+	replay         string // file
+	output         printing.Flags
 	shifts         shiftFlags
 	log            logFlags
 }
@@ -79,19 +83,29 @@ exactly: as its expander, choose the set of node groups and the member to grow; 
 share of the split. Cluster Autoscaler asks for the rest at once.
 
 Start Cluster Autoscaler with --cloud-provider=externalgrpc (its cloud config names --address), --expander=grpc,
---grpc-expander-url and --grpc-expander-cert (for --expander-address), and --balance-similar-node-groups=false.
+--grpc-expander-url and --grpc-expander-cert (for --expander-address). Its own --balance-similar-node-groups may stay on.
 
 The readiness of nodes is read from the API server, which also stores the journal that keeps the state through a crash: a
 ConfigMap that only the leading replica can write. Without access to the API server give --journal-file and
---infer-readiness.`,
+--infer-readiness.
+
+With --replay nothing is served: the events in a file of --record-events are decided again, by the flags that are given
+now. The exit code is 1 if something is decided otherwise.`,
 		Example: `  evenkeel sidecar --backend-address provider:8086 --expander-cert server.crt --expander-key server.key
-  evenkeel sidecar --backend-address 127.0.0.1:8090 --no-cluster --infer-readiness --journal-file journal.json ...`,
+  evenkeel sidecar --backend-address 127.0.0.1:8090 --no-cluster --infer-readiness --journal-file journal.json ...
+  evenkeel sidecar --replay events.jsonl`,
 		GroupID: groupServers,
 		Args:    noArguments,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags()) },
-		RunE:    o.log.serving(o.run),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.replay != "" {
+				return o.runReplay(cmd)
+			}
+			return o.log.serving(o.run)(cmd, args)
+		},
 	}
 	o.addTo(cmd.Flags())
+	o.output.AddTo(cmd, printing.Table, printing.JSON, printing.YAML)
 	return cmd
 }
 
@@ -99,22 +113,22 @@ ConfigMap that only the leading replica can write. Without access to the API ser
 func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	defer collectSeldom()()
 	registry, metrics := newRegistry()
-	options := o.sidecar
-	options.ZonalShift = o.shifts.options()
+	options, err := o.decisions()
+	if err != nil {
+		return err
+	}
 	options.Before136 = externalgrpc.Before136
-	options.Log, options.Connection, options.NotBalanced = log, serving.Connection, !o.balance
+	options.Log, options.Connection = log, serving.Connection
 	if options.Metrics, err = sidecar.NewMetrics(registry); err != nil {
 		return err
 	}
-	if options.Chain, options.Chains, err = o.chain(); err != nil {
-		return err
-	}
-	if o.policies != "" {
-		file, policies, err := grouppolicy.Open(o.policies)
+	if o.recordEvents != "" {
+		events, err := openEvents(o.recordEvents, log)
 		if err != nil {
 			return err
 		}
-		options.Policies, options.Similarity.Policies = file, policies
+		defer func() { err = errors.Join(err, events.Close()) }()
+		options.Record = events.add
 	}
 	connection, err := serving.Dial(o.backendAddress, o.backendFiles, clock.RealClock{}, metrics.Backend(&externalgrpcpb.CloudProvider_ServiceDesc))
 	if err != nil {
@@ -157,6 +171,23 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 		return err
 	}
 	return o.serve(ctx, log, s, common, web)
+}
+
+// decisions are the options that decide.
+func (o *sidecarOptions) decisions() (options sidecar.Options, err error) {
+	options = o.sidecar
+	options.ZonalShift, options.NotBalanced = o.shifts.options(), !o.balance
+	if options.Chain, options.Chains, err = o.chain(); err != nil {
+		return options, err
+	}
+	if o.policies != "" {
+		file, policies, err := grouppolicy.Open(o.policies)
+		if err != nil {
+			return options, err
+		}
+		options.Policies, options.Similarity.Policies = file, policies
+	}
+	return options, nil
 }
 
 // outside is the connection of a sidecar to its cluster.

@@ -59,11 +59,19 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.cluster.StartupTaintPrefixes, "startup-taint-prefix", nil, "prefix of such taints, as passed to Cluster Autoscaler; may be repeated")
 	f.StringVar(&o.cluster.GPULabel, "gpu-label", "", "label of nodes that are not ready until they have GPUs; must be the GPU label of the real provider")
 	f.StringVar(&o.record, "record", "", "append every call to this file, as JSON lines")
+	f.StringVar(&o.recordEvents, "record-events", "", "append everything that is decided about to this file, as JSON lines for --replay")
+	f.StringVar(&o.replay, "replay", "", "serve nothing, but decide again about the events in a `FILE` of --record-events, and print the decisions")
 	o.log.addTo(f)
 }
 
 func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
 	o.shifts.namespace = o.cluster.Namespace
+	if o.replay != "" {
+		return cmp.Or(
+			refuse(o.backendAddress != "" || o.recordEvents != "" || o.record != "", "--replay excludes --backend-address, --record and --record-events: it serves nothing"),
+			positive(f, "max-node-provision-time", "max-node-startup-time"), notNegative(f, "max-balance-deferral"),
+		)
+	}
 	return cmp.Or(
 		refuse(o.backendAddress == "", "no cloud provider given (name it with --backend-address)"),
 		refuse(o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""), "the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),

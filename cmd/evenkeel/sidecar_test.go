@@ -93,6 +93,55 @@ func TestSidecarServes(t *testing.T) {
 	}
 }
 
+// What the sidecar has decided about is decided again from its recording: with the same flags all the same, with others not.
+func TestSidecarReplays(t *testing.T) {
+	cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0")
+	events := filepath.Join(t.TempDir(), "events.jsonl")
+	for range 2 { // a process after the other
+		s, provider, _ := startSidecar(t, cloud.address(t, "Serving the cloud provider"), "--record-events", events)
+		client := dialProvider(t, provider)
+		if err := client.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.IncreaseSize(t.Context(), "zone-a", 1); err != nil {
+			t.Fatal(err)
+		}
+		if code := s.stop(); code != exitSuccess {
+			t.Errorf("exit code %d", code)
+		}
+	}
+	write := func(text string) (name string) {
+		name = filepath.Join(t.TempDir(), "events.jsonl")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	text, err := os.ReadFile(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		"same flags": {[]string{"--replay", events}, exitSuccess, "the expander was not asked before", "0 of them answered otherwise"},
+		"differs":    {[]string{"--replay", write(strings.Replace(string(text), `"Nodes":1`, `"Nodes":2`, 1))}, exitFailure, "2 nodes   1 nodes", "1 of them answered otherwise"},
+		"json":       {[]string{"--replay", events, "-o", "json"}, exitSuccess, `"differ": []`, ""},
+		"no file":    {[]string{"--replay", events + "x"}, exitUsage, "", "must be a file of --record-events"},
+		"wrong file": {[]string{"--replay", write("{\"event\":\"Ask\"}\n")}, exitUsage, "", `line 1: unknown event "Ask"`},
+		"serves too": {[]string{"--replay", events, "--backend-address", "x:1"}, exitUsage, "", "--replay excludes --backend-address"},
+	}
+	for name, tt := range tests {
+		var stdout, stderr strings.Builder
+		code := run(t.Context(), append([]string{"sidecar"}, tt.args...), nil, &stdout, &stderr)
+		if code != tt.code || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
+			t.Errorf("%s: exit code %d, printed %s\n%s", name, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
 // A Cluster Autoscaler before 1.36 is known by its gRPC library.
 func TestSidecarKnowsOldReleases(t *testing.T) {
 	cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0")
