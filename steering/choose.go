@@ -166,6 +166,14 @@ func (c *choice) showUnseen() (*pick, Decision) {
 	return nil, Decision{}
 }
 
+// maxDoubts is for how many loops in a row less is granted on account of nodes on their way of which it is not
+// certain that the pods could run on them.
+const maxDoubts = 2
+
+// patience is for how long after Cluster Autoscaler has asked for the second time less is granted on account
+// of nodes on their way, whatever is known of them: most nodes are ready by then.
+const patience = 3 * time.Minute
+
 // patient reports whether what is on its way in a group, and not counted by Cluster Autoscaler, may still keep it from
 // getting what it asks for, and counts the loop.
 func (c *choice) patient(name string) bool {
@@ -173,18 +181,16 @@ func (c *choice) patient(name string) bool {
 	return b.doubts.in(c.s.caller.loop, c.at.now) <= maxDoubts || c.at.now.Sub(b.doubts.second) < patience
 }
 
-// showFailed picks a group from which Cluster Autoscaler expects nodes that will not come: the group
-// has failed, or it has no others on their way and its share has room elsewhere. The increase is
-// refused: Cluster Autoscaler then leaves the group alone, expects nothing of it, and
-// asks for nodes for all pods.
+// showFailed picks a group of which Cluster Autoscaler waits for nodes that will not come, if it has failed or others have room for
+// its share. The increase is refused: Cluster Autoscaler then leaves the group alone, expects nothing of it, and asks for nodes for
+// all pods.
 func (c *choice) showFailed() (*pick, Decision) {
 	for _, name := range c.names {
-		b, n := c.s.state(name), c.counted(name)
-		_, _, failed := c.s.failures.backoff.Active(name, c.at.now)
-		vain := failed || n.troubled() || n.inFlight == 0 && c.s.roomBeside(name) > 0
-		if in := n.overcounted(); b.seen && in > 0 && vain && !c.single(name) {
-			c.s.writeOff(c.s.view.Groups[name], b) // it counts none of them from now on
-			reason := fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", in, name)
+		g, b := c.s.view.Groups[name], c.s.state(name)
+		n := c.s.neverComing(g, c.at)
+		if n > 0 && b.seen && !c.single(name) && (c.s.failing(g, c.at) || c.s.roomBeside(name) > 0) {
+			c.s.writeOff(g, b) // it counts none of them from now on
+			reason := sayNeverComing(n, name)
 			return &pick{Group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}
 		}
 	}

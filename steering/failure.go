@@ -112,6 +112,26 @@ func (n counted) troubled() bool {
 // down reports whether what the group had in service has failed, be it a single node.
 func (n counted) down() bool { return n.troubled() || n.broken > 0 && n.ready == 0 }
 
+// failing reports whether a group is backed off, or in trouble.
+func (s *State) failing(g *Group, at *observation) bool {
+	_, _, off := s.failures.backoff.Active(g.ID, at.now)
+	return off || at.count(g, s.state(g.ID)).troubled()
+}
+
+// neverComing returns how many nodes of a group Cluster Autoscaler waits for, or would if an increase of it succeeded, although they
+// will not come, of a group that has failed or has no others on their way. It would take pods to have room on them.
+func (s *State) neverComing(g *Group, at *observation) int {
+	n := at.count(g, s.state(g.ID))
+	if n.inFlight > 0 && !s.failing(g, at) {
+		return 0
+	}
+	return n.overcounted()
+}
+
+func sayNeverComing(nodes int, of string) string {
+	return fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", nodes, of)
+}
+
 // watchSince notes since when something holds; zero while it does not.
 func watchSince(at *time.Time, holds bool, now time.Time) {
 	switch {

@@ -1,6 +1,7 @@
 package steering_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// fleet is groups of which nothing becomes ready.
+// fleet is groups of which nothing becomes ready but what is from the start.
 type fleet struct {
 	t     *testing.T
 	state *steering.State
@@ -26,6 +27,11 @@ type fleet struct {
 	// perNode is how many of the pods a node takes; 0 means one.
 	perNode map[string]int
 
+	ready []steering.NodeState
+	// instead is the group that Cluster Autoscaler increases in place of the answer; empty if it follows.
+	instead string
+
+	reading   *steering.Cloud // the last
 	decisions []steering.Decision
 }
 
@@ -34,7 +40,7 @@ type fleet struct {
 func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	f.t.Helper()
 	f.now = f.now.Add(10 * time.Second)
-	f.step(steering.Observe{Known: true})
+	f.step(steering.Observe{Nodes: f.ready, Known: true})
 	reading := &steering.Cloud{At: f.now, Groups: map[string]*steering.Group{}}
 	question := steering.Question{Nodes: map[string]*v1.Node{}}
 	var pending []int
@@ -57,10 +63,12 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 		question.Options = append(question.Options, expander.Offer{Group: zone, NodeCount: nodes, Pods: pending})
 	}
 	f.step(steering.LoopBegins{Began: f.now, Reading: reading})
+	f.reading = reading
 	group := f.step(steering.Asked{Question: question}).Group
 	if group == "" {
 		return 0
 	}
+	group = cmp.Or(f.instead, group)
 	f.step(steering.Increase{Group: group, Delta: pods})
 	granted = f.step(steering.Order{}).Nodes
 	f.sizes[group] += granted
@@ -166,5 +174,36 @@ func TestAnOrderBeforeARestartIsNotOverdue(t *testing.T) {
 		if strings.Contains(d.Reason, "did not become ready within") {
 			t.Errorf("seconds after the order: %s", d.Reason)
 		}
+	}
+}
+
+// Cluster Autoscaler balances by itself, and asks for all nodes in a group that has its share. That group is at its maximum in the next
+// loop, and the status says so; then it may grow again.
+func TestAGroupWithItsShareIsAtItsMaximumForALoop(t *testing.T) {
+	state, err := steering.New("this process", steering.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 3}, instead: "b"}
+	for i := range 3 {
+		f.ready = append(f.ready, steering.NodeState{ProviderID: fmt.Sprint("b", i), Created: start.Add(-time.Hour), Ready: true})
+	}
+	if granted := f.ask(3, "a", "b"); granted != 0 {
+		t.Fatalf("%d nodes are granted to the larger group", granted)
+	}
+	f.instead = ""
+	limited := func() bool {
+		_, most := state.Bounds(f.reading.Groups["b"])
+		said := state.Status(f.now).Groups[1].Limited
+		if (most == 3) != strings.Contains(said, "at its maximum for this loop") {
+			t.Errorf("the maximum is %d, and the status says %q", most, said)
+		}
+		return most == 3
+	}
+	if f.ask(3, "a"); !limited() || f.sizes["a"] != 3 {
+		t.Errorf("sizes %v, and b may grow on", f.sizes)
+	}
+	if f.ask(2, "a", "b"); limited() {
+		t.Error("b may not grow again")
 	}
 }

@@ -244,17 +244,6 @@ func (s *State) grantOther(p *pick, g *Group, delta int) grant {
 	return grant{nodes: delta, reason: "the expander had picked " + p.Group, inFull: !p.full}
 }
 
-// neverComing reports how many nodes of a group Cluster Autoscaler would wait for if an increase of it were answered with
-// success, although none of them comes: those that are not ready any more and still young. It would take pods to have
-// room on them.
-func (s *State) neverComing(g *Group) int {
-	n := s.nodes.at.count(g, s.state(g.ID)) // as of the question
-	if n.inFlight > 0 {
-		return 0
-	}
-	return n.overcounted()
-}
-
 // shareOf grants the group's part of the split, or all if increases cannot be granted in part.
 func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 	if v, ok := s.unshared(delta, p); ok {
@@ -269,8 +258,8 @@ func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 		}
 	}
 	v := grant{nodes: min(delta, firstOrder(s.state(g.ID).proof, p.split.shares[g.ID])), hide: s.HidesFailures(), shared: true, pick: p}
-	if n := s.neverComing(g); n > 0 && v.nodes == 0 {
-		return grant{reason: fmt.Sprintf("%d nodes of it will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", n), refuse: true}
+	if n := s.neverComing(g, s.nodes.at); n > 0 && v.nodes == 0 {
+		return grant{reason: sayNeverComing(n, "it"), refuse: true}
 	}
 	switch {
 	case len(p.split.members) == 0:

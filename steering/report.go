@@ -62,6 +62,9 @@ func (s *State) groupStatuses(now time.Time) []GroupStatus {
 		n := at.count(g, b)
 		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
 		_, status.Limited = allowance(b.proof, n)
+		if _, most := s.Bounds(g); status.Limited == "" && most < g.MaxSize {
+			status.Limited = "at its maximum for this loop: Cluster Autoscaler asked for all nodes here, and others have their share to get"
+		}
 		if g.Template.Node != nil {
 			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
 		}

@@ -1,21 +1,11 @@
 package steering
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
-
-// maxDoubts is for how many loops in a row less is granted on account of nodes on their way of which it is not
-// certain that the pods could run on them.
-const maxDoubts = 2
-
-// patience is for how long after Cluster Autoscaler has asked for the second time less is granted on account
-// of nodes on their way, whatever is known of them: most nodes are ready by then.
-const patience = 3 * time.Minute
 
 // plain reports whether nothing but its node affinity, tolerations and requests decides where a pod
 // may run.
