@@ -28,8 +28,11 @@ type wave struct {
 // patience is how long the pods of a wave are waited for, beside the time in which machines boot.
 const patience = 3 * time.Minute
 
-// A comparison is a trial that is played with the sidecar and, at the same time, by an autoscaler that
-// balances by itself: waves of pods or, without any, its demands.
+// balancing is the autoscaler's flag.
+const balancing = "--balance-similar-node-groups=true"
+
+// A comparison is a trial that is played with the sidecar and, at the same time, without it: waves of pods or, without
+// any, its demands. The autoscaler balances by itself on both sides, as the manifests have it.
 type comparison struct {
 	trial
 	waves []wave
@@ -76,13 +79,13 @@ func (c *comparison) neverLater(t *testing.T) {
 		t.Run("with the sidecar", func(t *testing.T) { t.Parallel(); with <- c.play(t, true) })
 		t.Run("alone", func(t *testing.T) { t.Parallel(); alone <- c.play(t, false) })
 	})
-	if t.Failed() {
-		return
+	if len(with) == 0 || len(alone) == 0 {
+		return // one has not come to an end
 	}
 	got, than := <-with, <-alone
 	t.Logf("| %s | %s | %s | %s |", c.name, c.boot, than, got)
 	c.notLater(t, got, than)
-	if n := got.ordered["m-b"]; c.check == nil && n > than.ordered["m-b"] {
+	if n := got.ordered["m-b"]; c.check == nil && len(c.waves) > 0 && n > than.ordered["m-b"] {
 		t.Errorf("%d nodes were ordered in the zone that fails, without the sidecar %d", n, than.ordered["m-b"])
 	}
 }
@@ -128,9 +131,7 @@ func (c *comparison) play(t *testing.T, balanced bool) *ending {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	one := c.trial
-	if !balanced {
-		one.flags = append(slices.Clone(one.flags), "--balance-similar-node-groups=true")
-	}
+	one.flags = append(slices.Clone(one.flags), balancing)
 	w := newWorld(ctx, t, one, balanced)
 	if c.pinned > 0 {
 		w.pin(ctx, t, c.pinned, "zone-b")

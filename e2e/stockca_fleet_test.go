@@ -33,7 +33,8 @@ const (
 
 // A fleet as they are, for four minutes or more: 40 groups in 10 sets, 23 deployments of all kinds that grow and
 // shrink, two daemon sets, scale-down after 90 s, refusals, silent stock-outs, slow calls, an outage of the
-// provider, and a zone that is not ready for a while; with the sidecar and, at the same time, without it.
+// provider, and a zone that is not ready for a while; with the sidecar and, at the same time, without it. The
+// autoscaler balances by itself on both sides, as the manifests have it.
 func TestStockAutoscalerOnAMixedFleet(t *testing.T) {
 	autoscaler.Binary(t)
 	with, alone := make(chan *figures, 1), make(chan *figures, 1)
@@ -62,7 +63,7 @@ func mixedFleet(length time.Duration) trial {
 	c := trial{
 		name: "a mixed fleet", boot: mixedBoot, provision: 5 * time.Minute, prepare: prepareFleet,
 		flags: []string{
-			"--scan-interval=10s", "--v=1", "--scale-down-unneeded-time=90s", "--scale-down-delay-after-add=30s",
+			balancing, "--scan-interval=10s", "--v=1", "--scale-down-unneeded-time=90s", "--scale-down-delay-after-add=30s",
 			"--scale-down-delay-after-delete=0s", "--scale-down-delay-after-failure=30s",
 		},
 		outages: []v1alpha1.Outage{{Zones: []string{"zone-c"}, FaultWindow: between(.65, .75)}},
@@ -205,11 +206,7 @@ func playFleet(t *testing.T, balanced bool) *figures {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *mixedFor+10*time.Minute)
 	defer cancel()
-	c := mixedFleet(*mixedFor)
-	if !balanced {
-		c.flags = append(c.flags, balancing)
-	}
-	w := newWorld(ctx, t, c, balanced)
+	w := newWorld(ctx, t, mixedFleet(*mixedFor), balanced)
 	if err := waitUntil(ctx, w.cloud.Add(mixedStart)); err != nil {
 		t.Fatal(err)
 	}

@@ -18,50 +18,11 @@ import (
 )
 
 // Fleets as they are: pods of several kinds, sets and troubles at a time. Pods run as soon as with the
-// autoscaler alone, whether the autoscaler beside the sidecar balances by itself or not.
+// autoscaler alone.
 func TestStockAutoscalerIsNotFasterAloneOnMixedFleets(t *testing.T) {
 	autoscaler.Binary(t)
 	for _, c := range slices.Concat(whileOthersBoot(), kindsTogether(), boundsAndFailures()) {
-		t.Run(c.name, func(t *testing.T) { t.Parallel(); c.neverLaterBalanced(t) })
-	}
-}
-
-// balancing is the autoscaler's flag.
-const balancing = "--balance-similar-node-groups=true"
-
-// neverLaterBalanced is neverLater, with the sidecar beside an autoscaler that balances by itself as well.
-func (c *comparison) neverLaterBalanced(t *testing.T) {
-	both := *c
-	both.flags = append(slices.Clone(c.flags), balancing)
-	sides := map[string]func(*testing.T) *ending{
-		"alone":            func(t *testing.T) *ending { t.Helper(); return c.play(t, false) },
-		"with the sidecar": func(t *testing.T) *ending { t.Helper(); return c.play(t, true) },
-		"both":             func(t *testing.T) *ending { t.Helper(); return both.play(t, true) },
-	}
-	endings := map[string]chan *ending{}
-	t.Run("all", func(t *testing.T) {
-		for name, play := range sides {
-			end := make(chan *ending, 1)
-			endings[name] = end
-			t.Run(name, func(t *testing.T) { t.Parallel(); end <- play(t) })
-		}
-	})
-	result := map[string]*ending{}
-	for name, end := range endings {
-		select {
-		case result[name] = <-end:
-		default: // it has failed
-		}
-	}
-	alone := result["alone"]
-	for _, name := range slices.Sorted(maps.Keys(result)) {
-		if result[name] == nil || alone == nil {
-			continue
-		}
-		t.Logf("| %s | %s | %s |", c.name, name, result[name])
-		if name != "alone" {
-			c.notLater(t, result[name], alone)
-		}
+		t.Run(c.name, c.neverLater) // one at a time, so that both sides find the machine in the same state
 	}
 }
 
@@ -162,7 +123,7 @@ func boundsAndFailures() []comparison {
 	bounded.stuck, bounded.flags = 2, []string{"--max-nodes-total=13"}
 	return []comparison{
 		{trial: unready, acts: duringSilence},
-		{trial: heavy, check: atMost(9)},
+		{trial: heavy, check: atMost(11)}, // 4/4/3; without zone b it would be 9
 		{trial: bounded, check: atMost(10)},
 	}
 }

@@ -49,7 +49,7 @@ func TestStockAutoscalerProvisionsRequests(t *testing.T) {
 			},
 			check: ends(3, 3, 3),
 		}
-		t.Run(c.name, func(t *testing.T) { t.Parallel(); c.neverLaterBalanced(t) })
+		t.Run(c.name, c.neverLater)
 	}
 }
 

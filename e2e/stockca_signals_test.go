@@ -115,12 +115,16 @@ func freeAndPinned(free, pinned int) comparison {
 }
 
 // Whatever else happens, pods run as soon with the sidecar as without, but for one loop per member, and
-// the sizes come out exact.
+// the sizes come out exact where the autoscaler hears the answers to its increases.
 func TestStockAutoscalerIsNotFasterAlone(t *testing.T) {
 	autoscaler.Binary(t)
 	all := []comparison{freeAndPinned(6, 3)}
 	for _, one := range trials {
-		all = append(all, comparison{trial: one, check: func(ctx context.Context, t *testing.T, w *world) { t.Helper(); w.check(ctx, t) }})
+		c := comparison{trial: one}
+		if !one.unheard {
+			c.check = func(ctx context.Context, t *testing.T, w *world) { t.Helper(); w.check(ctx, t) }
+		}
+		all = append(all, c)
 	}
 	for _, one := range all {
 		for _, c := range boots(one) {
