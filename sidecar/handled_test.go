@@ -419,3 +419,21 @@ func TestTheCloudIsSlow(t *testing.T) {
 		})
 	}
 }
+
+// Where members are equal the last nodes go where Cluster Autoscaler, which balances by itself, asks for them: it need not come back
+// for one of them.
+func TestLastNodesGoWhereTheyAreAskedFor(t *testing.T) {
+	for seed := range 64 {
+		for pods := 1; pods <= 6; pods++ {
+			s := setup{cloud: fake.Config{Groups: zones(seed%4, seed/4%4, seed/16)}, batches: []batch{
+				{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 5 * time.Minute, Pods: podsOf("q", pods, 1)},
+			}}
+			s.ca.Balance = true
+			w := newWorld(t, s)
+			before := w.settle(4 * time.Minute)
+			if after := w.settle(15 * time.Minute); after.Increases != before.Increases+1 || slices.Max(after.Sizes()) > slices.Min(after.Sizes())+1 {
+				t.Errorf("%d pods: from %v to %v in %d loops\n%s", pods, before.Sizes(), after.Sizes(), after.Increases-before.Increases, w.log())
+			}
+		}
+	}
+}

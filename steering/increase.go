@@ -257,6 +257,9 @@ func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 			return grant{nodes: delta, reason: "in full: " + err.Error(), hide: s.HidesFailures(), pick: p, inFull: true}
 		}
 	}
+	if s.caller.balancing != byNobody && delta > p.split.shares[g.ID] && s.state(g.ID).proof == proven {
+		p.takeLast(g.ID, s.caller.grown)
+	}
 	v := grant{nodes: min(delta, firstOrder(s.state(g.ID).proof, p.split.shares[g.ID])), hide: s.HidesFailures(), shared: true, pick: p}
 	if n := s.neverComing(g, s.nodes.at); n > 0 && v.nodes == 0 {
 		return grant{reason: sayNeverComing(n, "it"), refuse: true}

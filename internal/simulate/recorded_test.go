@@ -96,10 +96,6 @@ var differing = map[string]string{
 	"pinned-pod/stock":              "8 nodes in zone a, in one of six runs; the model orders at most 6, or all 10",
 	"never-joins/linked":            "the group is asked again after each provision time; the model backs it off after the first",
 	"empty-sibling/stock":           "3/3, as the node of the start is too young to be a template; the model takes it for one: 1/5 or 6/0",
-	// These were recorded with Cluster Autoscaler's own balancing off beside the sidecar, and with its plan for all pending pods.
-	"overlapping-kinds/sidecar": "2/2/2",
-	"policy-cpu/sidecar":        "none of arm",
-	"policy-spread/sidecar":     "4/1/1 and 4/7/7",
 	// Its nodes of the start are young, so Cluster Autoscaler would wait for them; those of the model are as old as need be.
 	"zone-unready/sidecar":        "m-c gets its nodes with the second increase of m-a",
 	"scale-down-unbalanced/stock": "2 nodes more at the start, where the scheduler left 2 pods waiting, and 5/7/2; the model ends with 2/5/3",
