@@ -27,6 +27,7 @@ type fleet struct {
 	// perNode is how many of the pods a node takes; 0 means one.
 	perNode map[string]int
 
+	most  int // maximum size of each; 0 means 20
 	ready []steering.NodeState
 	// instead is the group that Cluster Autoscaler increases in place of the answer; empty if it follows.
 	instead string
@@ -51,7 +52,7 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	for zone, size := range f.sizes {
 		question.Nodes[zone] = machine(zone)
 		g := &steering.Group{
-			NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: 20}, Target: size, Revision: f.state.Revision(zone), Template: cloudprovider.Template{Node: machine(zone)},
+			NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: cmp.Or(f.most, 20)}, Target: size, Revision: f.state.Revision(zone), Template: cloudprovider.Template{Node: machine(zone)},
 		}
 		for i := range size {
 			g.Instances = append(g.Instances, cloudprovider.Instance{ID: fmt.Sprint(zone, i), State: cloudprovider.InstanceCreating})
@@ -116,21 +117,23 @@ func TestWhatIsNotCountedHoldsForMinutes(t *testing.T) {
 	}
 }
 
-// A daemon takes more of the nodes of zone b, so that they take two of the pods and the others three: each
-// member's own room counts for how many nodes are needed.
+// A daemon takes more of the nodes of zone b, so that they take two of the pods and the others three: nothing is ordered there as long
+// as the others have room, since that takes fewer nodes. Then each member's own room counts for how many are needed.
 func TestEachMembersOwnRoomCounts(t *testing.T) {
-	state, err := steering.New("this process", steering.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}}
-	for left := 22; left > 0; {
-		left = 22
-		f.ask(left-f.room(), "a", "b", "c")
-		left -= f.room()
-	}
-	if want := map[string]int{"a": 3, "b": 3, "c": 3}; f.room() < 22 || !maps.Equal(f.sizes, want) {
-		t.Errorf("sizes %v with room for %d pods, want %v", f.sizes, f.room(), want)
+	for most, want := range map[int]map[string]int{20: {"a": 4, "b": 0, "c": 4}, 3: {"a": 3, "b": 3, "c": 3}} {
+		state, err := steering.New("this process", steering.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}, most: most}
+		for left := 22; left > 0; {
+			left = 22
+			f.ask(left-f.room(), "a", "b", "c")
+			left -= f.room()
+		}
+		if f.room() < 22 || !maps.Equal(f.sizes, want) {
+			t.Errorf("at most %d: sizes %v with room for %d pods, want %v", most, f.sizes, f.room(), want)
+		}
 	}
 }
 

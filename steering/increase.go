@@ -447,6 +447,9 @@ func (s *State) advance(v grant, granted int) {
 	for _, m := range split.result {
 		s.state(m.Name).held = split.held(m)
 	}
+	for _, name := range split.sparse {
+		s.state(name).held = sparse
+	}
 	if s.plan.current.Left <= 0 {
 		s.plan.current = nil
 	}

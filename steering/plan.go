@@ -113,6 +113,7 @@ func (s *State) takeWithheld() {
 const (
 	boundTo = "some pods can run on some members only"
 	pinned  = "no pod that needed nodes can run there"
+	sparse  = "its nodes take fewer of the pods that needed some"
 )
 
 // held returns what kept a member from growing in the split.

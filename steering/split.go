@@ -23,7 +23,8 @@ type split struct {
 	members []member
 	shares  map[string]int
 	result  []PlanMember
-	bound   bool // some pods can run on some members only
+	bound   bool     // some pods can run on some members only
+	sparse  []string // members left out: their nodes take fewer of the pods
 }
 
 // member is a group of the set that can grow.
@@ -61,6 +62,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	if c.grownNow(chosen) {
 		return nil, Decision{Reason: fmt.Sprintf("the set of %s has grown in this loop, and Cluster Autoscaler counts what it got in the next one", chosen)}
 	}
+	c.leaveOutSparse(s)
 	offered := len(s.members)
 	s.members = append(s.members, c.capped(chosen)...)
 	s.need = c.needOf(s)
@@ -80,11 +82,39 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	return c.pickNext(s)
 }
 
+// leaveOutSparse leaves out the members that need more nodes than the chosen one for the same pods, as daemon sets take more of their
+// nodes, if the others have room: nodes come before evenness. Cluster Autoscaler does not even take them for similar, since less of their
+// nodes is free; that is not known here.
+func (c *choice) leaveOutSparse(s *split) {
+	chosen := c.options[s.chosen]
+	pods := slices.Sorted(slices.Values(chosen.Pods))
+	room := int64(0)
+	var dense []member
+	for i := range s.members {
+		m := &s.members[i]
+		if m.option.NodeCount > chosen.NodeCount && slices.Equal(slices.Sorted(slices.Values(m.option.Pods)), pods) {
+			s.sparse = append(s.sparse, m.Name)
+			continue
+		}
+		dense = append(dense, *m)
+		if m.held != "" {
+			room += m.allowed
+		} else {
+			room += max(0, m.Max-m.Size)
+		}
+	}
+	if room < int64(chosen.NodeCount) {
+		s.sparse = nil
+		return
+	}
+	s.members = dense
+}
+
 // capped returns the members that Cluster Autoscaler is not to ask in this loop. They keep their part of the split.
 func (c *choice) capped(chosen string) []member {
 	var out []member
 	for _, name := range c.similarTo(chosen) {
-		if b := c.s.state(name); b.full && c.options[name] == nil && c.s.view.Groups[name] != nil && !c.s.shut(name) {
+		if b := c.s.state(name); b.full && b.held != sparse && c.options[name] == nil && c.s.view.Groups[name] != nil && !c.s.shut(name) {
 			m := c.member(name)
 			m.limited = true
 			out = append(out, m)

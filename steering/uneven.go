@@ -157,7 +157,7 @@ func (s *State) whyUneven(u *uneven) (why string, wanted bool) {
 		if b := s.state(m.Name); m.Size > m.NewSize && b.inFull != "" {
 			return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull), false
 		}
-		if byPods := m.Why == pinned || m.Why == boundTo; m.Why != "" && (why == "" || wanted && !byPods) {
+		if byPods := m.Why == pinned || m.Why == boundTo || m.Why == sparse; m.Why != "" && (why == "" || wanted && !byPods) {
 			why, wanted = fmt.Sprintf("%s has %d of %d: %s", m.Name, m.Size, m.NewSize, m.Why), byPods
 		}
 	}
