@@ -86,6 +86,9 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 // nodes, if the others have room: nodes come before evenness. Cluster Autoscaler does not even take them for similar, since less of their
 // nodes is free; that is not known here.
 func (c *choice) leaveOutSparse(s *split) {
+	if s.policy != "" { // its members may be of any size
+		return
+	}
 	chosen := c.options[s.chosen]
 	pods := slices.Sorted(slices.Values(chosen.Pods))
 	room := int64(0)
