@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,25 @@ func TestAGroupWithItsShareIsAtItsMaximumForALoop(t *testing.T) {
 	}
 	if f.ask(2, "a", "b"); limited() {
 		t.Error("b may not grow again")
+	}
+}
+
+// Nodes that vanish long after they came are not overdue at once: the time since they were asked for says nothing of
+// when the cloud makes them anew.
+func TestWhatVanishesLaterIsNotOverdueAtOnce(t *testing.T) {
+	state, err := steering.New("this process", steering.Options{MaxNodeProvisionTime: 3 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0}}
+	f.ask(1, "a")
+	takenBack := func(after time.Duration, instances ...cloudprovider.Instance) bool {
+		f.now = start.Add(after)
+		group := &steering.Group{NodeGroup: cloudprovider.NodeGroup{ID: "a", MaxSize: 20}, Target: 1, Instances: instances}
+		return slices.ContainsFunc(f.step(steering.Overdue{Group: group}).TakeBacks, func(b steering.TakeBack) bool { return b.Missing > 0 })
+	}
+	takenBack(time.Minute, cloudprovider.Instance{ID: "a0"})
+	if takenBack(5*time.Minute) || takenBack(7*time.Minute) || !takenBack(8*time.Minute) {
+		t.Error("a node that vanished is not taken back after the provision time, or before")
 	}
 }

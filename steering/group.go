@@ -24,9 +24,9 @@ type groupOrders struct {
 	ordered time.Time
 	// coming are the orders of the nodes on their way.
 	coming nodegroupset.Orders
-	// missing is the time since which instances are missing, counted from the last increase; zero
-	// if none is.
-	missing time.Time
+	// missing is the time since which instances are missing, counted from the last increase unless all
+	// have been there since; zero if none is. They were all there last at whole.
+	missing, whole time.Time
 	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
 	empty time.Time
 	// deleted holds the times at which Cluster Autoscaler deleted instances, by id.

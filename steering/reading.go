@@ -167,7 +167,9 @@ func (e Overdue) apply(s *State) Answer {
 	b := s.state(g.ID)
 	switch {
 	case missing <= 0:
-		b.missing = time.Time{}
+		b.missing, b.whole = time.Time{}, s.now
+	case b.missing.IsZero() && b.whole.After(b.asked): // what was asked for had come
+		b.missing = s.now
 	case b.missing.IsZero() || b.missing.Before(b.asked):
 		b.missing = cmp.Or(b.asked, s.now)
 	}
