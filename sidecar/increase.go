@@ -43,7 +43,13 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	}
 	left, limited := left(ctx)
 	received := ctx.Err() == nil && (!limited || left >= margin)
-	return s.step(steering.Answered{Err: err, Received: received, Connection: s.o.Connection(ctx)}).Err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.apply(steering.Answered{Err: err, Received: received, Connection: s.o.Connection(ctx)}).Err
+	if err == nil && granted.Nodes > 0 {
+		s.listings.noteIncreased(id)
+	}
+	return err
 }
 
 // order writes a grant down and orders it. Nothing is ordered for a caller that has stopped waiting
@@ -108,6 +114,9 @@ func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) 
 	}
 	reason := "passed on"
 	if !s.o.DryRun {
+		s.mu.Lock()
+		s.listings.noteListed(id, s.o.Clock.Now())
+		s.mu.Unlock()
 		instances, err := s.backend.Nodes(ctx, id)
 		if err != nil {
 			return err

@@ -335,7 +335,7 @@ func TestFloorsLeaveDeadInstances(t *testing.T) {
 	if err := w.cloud.IncreaseSize(context.Background(), "b", 2); err != nil {
 		t.Fatal(err)
 	}
-	w.refresh(time.Second)
+	w.refresh(10 * time.Second)
 	if told := w.told(); told["b"] != 6 {
 		t.Errorf("minimum of b %d, want 6 of 7 while nodes are on their way", told["b"])
 	}

@@ -37,7 +37,22 @@ type optionsOf struct {
 type answered struct {
 	group string
 	ok    bool
-	until time.Time
+	at    time.Time
+}
+
+// joinedSince returns the nodes that Cluster Autoscaler has asked about since a reading, and that are
+// instances of groups, though that reading had none of them: by group.
+func (m *memory) joinedSince(last *view) map[string][]cloudprovider.Instance {
+	out := map[string][]cloudprovider.Instance{}
+	for id, known := range m.groupOf {
+		if known.ok && !known.at.Before(last.At) && last.groupOf[id] == "" {
+			out[known.group] = append(out[known.group], cloudprovider.Instance{ID: id, State: cloudprovider.InstanceRunning})
+		}
+	}
+	for _, joined := range out {
+		slices.SortFunc(joined, func(a, b cloudprovider.Instance) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return out
 }
 
 // memoryFor is how long the cloud is not asked again about a node that belongs to no group.
@@ -80,7 +95,7 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 	if group, ok := v.groupOf[key]; ok {
 		return group, true, nil
 	}
-	if asked && now.Before(known.until) {
+	if asked && now.Sub(known.at) < memoryFor {
 		return known.group, known.ok, nil
 	}
 	group, ok, err := s.backend.NodeGroupForNode(ctx, node)
@@ -92,7 +107,7 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 	if len(s.memory.groupOf) >= 1<<16 { // of nodes that come and go; asking again is all it costs
 		clear(s.memory.groupOf)
 	}
-	s.memory.groupOf[key] = answered{group, ok, now.Add(memoryFor)}
+	s.memory.groupOf[key] = answered{group, ok, now}
 	return group, ok, nil
 }
 
@@ -113,8 +128,11 @@ func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instanc
 	if err != nil {
 		return nil, err
 	}
-	placeholders := ask(s, func(state *steering.State) []cloudprovider.Instance { return state.Placeholders(g, s.o.Clock.Now()) })
-	return slices.Concat(g.Instances, placeholders), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Clock.Now()
+	s.listings.noteAsked(id, now)
+	return slices.Concat(g.Instances, s.state.Placeholders(g, now)), nil
 }
 
 // Template implements cloudprovider.Provider, from memory.

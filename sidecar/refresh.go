@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,6 +135,10 @@ func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 // before; one that was never read is left out.
 func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	began := s.o.Clock.Now()
+	s.mu.Lock()
+	s.applyNodes()
+	before := known{last: cmp.Or(s.fetched, s.view, &view{}), ready: s.state.Ready(began)}
+	s.mu.Unlock()
 	if err := s.backend.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("refresh: %w", err)
 	}
@@ -141,12 +146,16 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list node groups: %w", err)
 	}
+	s.mu.Lock()
+	s.listings.keep(groups)
+	before.joined = s.memory.joinedSince(before.last)
+	s.mu.Unlock()
 	read := make([]*steering.Group, len(groups))
 	calls := new(errgroup.Group)
 	calls.SetLimit(s.o.Parallel)
 	for i := range groups {
 		calls.Go(func() error {
-			read[i] = s.fetchGroup(ctx, groups[i])
+			read[i] = s.fetchGroup(ctx, groups[i], &before)
 			return nil
 		})
 	}
@@ -155,25 +164,24 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	return newView(began, s.o.Clock.Since(began), read), nil
 }
 
-// fetchGroup reads one group; nil if it cannot be and never was.
-func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup) *steering.Group {
-	g := &steering.Group{NodeGroup: group}
-	var before *steering.Group
-	s.mu.Lock()
-	g.Revision = s.state.Revision(group.ID)
-	if s.view != nil {
-		before = s.view.Groups[group.ID]
-	}
-	s.mu.Unlock()
+// known is what is known of instances when a reading begins.
+type known struct {
+	last   *view
+	ready  map[string]bool                     // instances with a ready node
+	joined map[string][]cloudprovider.Instance // since the last reading, by group
+}
 
-	target, err := s.backend.TargetSize(ctx, group.ID)
-	var instances []cloudprovider.Instance
-	if err == nil {
-		instances, err = s.backend.Nodes(ctx, group.ID)
+// fetchGroup reads one group; nil if it cannot be and never was.
+func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup, known *known) *steering.Group {
+	g, before := &steering.Group{NodeGroup: group}, known.last.Groups[group.ID]
+	g.Revision = ask(s, func(state *steering.State) int { return state.Revision(group.ID) })
+
+	var err error
+	if g.Target, err = s.backend.TargetSize(ctx, group.ID); err == nil {
+		err = s.listInstances(ctx, g, before, known)
 	}
 	switch {
 	case err == nil:
-		g.Target, g.Instances = target, instances
 	case before == nil:
 		s.o.Log.Error(err, "Node group left out, it cannot be read", "nodeGroup", group.ID)
 		return nil
@@ -187,6 +195,33 @@ func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup)
 		s.takeBack(ctx, s.step(steering.Overdue{Group: g}))
 	}
 	return g
+}
+
+// listInstances lists the instances of a group if that is due, or if the process has not led yet. Else
+// they are those of the reading before, and those that show by nodes that have joined, unless the last
+// listing has failed: then that still holds.
+func (s *Sidecar) listInstances(ctx context.Context, g, before *steering.Group, known *known) (err error) {
+	s.mu.Lock()
+	now, last, settled := s.o.Clock.Now(), known.last.At, false
+	if before != nil && (s.state.Loop() > 0 || now.Sub(last) < useful) {
+		g.Kept = true
+		g.Instances, settled = s.state.Kept(before, g.Target, known.joined[g.ID], known.ready)
+	}
+	if !g.Kept || s.listings.due(g.ID, settled, last, now) {
+		g.Kept = false
+		s.listings.noteListed(g.ID, now)
+	}
+	listing := s.listings[g.ID]
+	err = listing.err
+	s.mu.Unlock()
+	if g.Kept {
+		return err
+	}
+	g.Instances, err = s.backend.Nodes(ctx, g.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listing.err = err
+	return err
 }
 
 // fetchDetails reads what changes rarely.

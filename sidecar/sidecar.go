@@ -38,6 +38,7 @@ type Sidecar struct {
 	askedSince  bool      // the expander was asked after it
 	journalOf   string    // connection for which the journal was read
 	journalRead bool
+	listings    listings
 	memory      memory
 	history     history
 }
@@ -53,7 +54,7 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), state: state, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}
+	s := &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), state: state, listings: listings{}, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}
 	s.step(steering.Started{Writer: writer})
 	return s, nil
 }

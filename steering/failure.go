@@ -197,7 +197,7 @@ func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) 
 		b.neverReady = true
 		s.fail(g.ID, byBoot, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
 	}
-	if n := s.nodes.at.count(g, b); n.due > 0 && !b.ordered.IsZero() && s.nodes.at.now.Sub(b.ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
+	if n := s.nodes.at.count(g, b); !g.Kept && n.due > 0 && !b.ordered.IsZero() && s.nodes.at.now.Sub(b.ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
 	}
 }

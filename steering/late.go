@@ -67,6 +67,9 @@ func (s *State) late(groups []*Group) []TakeBack {
 	promised := map[*nodegroupset.Terms]int{}
 	for _, id := range slices.Sorted(maps.Keys(late)) {
 		l := late[id]
+		if l.Kept {
+			continue // not without having looked again
+		}
 		if n := s.movable(l, late, promised[l.terms]); n > 0 {
 			promised[l.terms] += n
 			out = append(out, l.take(n))

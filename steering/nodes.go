@@ -130,6 +130,17 @@ func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]t
 	return since
 }
 
+// Ready returns the instances that have a ready node, by id, as of the last Observe.
+func (s *State) Ready(now time.Time) map[string]bool {
+	at, since := s.nodes.observation(now, &s.o)
+	out := make(map[string]bool, len(at.nodes))
+	for id, node := range at.nodes {
+		_, ready := since[id]
+		out[id] = ready || node.Ready
+	}
+	return out
+}
+
 // look makes a new observation. There is one per loop, and one per question.
 func (s *State) look() *observation {
 	at, readySince := s.nodes.observation(s.now, &s.o)

@@ -32,6 +32,7 @@ type Group struct {
 	Revision  int // as Revision returned it before target and instances were read; -1 where they are those of an earlier reading
 	Instances []cloudprovider.Instance
 	Failed    []cloudprovider.Instance // could not be created; not among instances
+	Kept      bool                     // instances are those of an earlier reading, as Kept has them
 	Err       error                    // why target and instances are those of an earlier reading
 
 	Template    cloudprovider.Template
@@ -48,6 +49,26 @@ func (v *Cloud) group(id string) *Group {
 		return nil
 	}
 	return v.Groups[id]
+}
+
+// Kept returns the instances of a group as they were read before, for a reading that has only its target
+// size. Those that were deleted since are being deleted, and nodes that have joined are the instances
+// that were missing. It is settled if nothing of it is on its way or missing: it has as many instances
+// as its target size, each with a node that is among those that are ready.
+func (s *State) Kept(before *Group, target int, joined []cloudprovider.Instance, ready map[string]bool) (instances []cloudprovider.Instance, settled bool) {
+	deleted := s.known(before.ID).deleted
+	kept := &Group{Instances: slices.Concat(before.Instances, before.Failed)}
+	for i := range kept.Instances {
+		if _, gone := deleted[kept.Instances[i].ID]; gone {
+			kept.Instances[i].State = cloudprovider.InstanceDeleting
+		}
+	}
+	missing := max(0, target-kept.existing())
+	kept.Instances = append(kept.Instances, joined[:min(missing, len(joined))]...)
+	waits := slices.ContainsFunc(kept.Instances, func(i cloudprovider.Instance) bool {
+		return i.State != cloudprovider.InstanceDeleting && !ready[i.ID]
+	})
+	return kept.Instances, !waits && kept.existing() == target
 }
 
 // existing returns how many instances there are for the target size.
@@ -174,8 +195,8 @@ func (e Overdue) apply(s *State) Answer {
 		b.missing = cmp.Or(b.asked, s.now)
 	}
 	since := b.missing
-	overdue := b.order == nil && (b.neverReady || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
-	b.neverReady = false
+	overdue := !g.Kept && b.order == nil && (b.neverReady || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
+	b.neverReady = b.neverReady && g.Kept
 	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
 	if !overdue || missing <= 0 {
 		return Answer{}

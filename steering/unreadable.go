@@ -32,6 +32,9 @@ func (s *State) noteReading(g *Group, b *groupState) {
 		*u = unreadable{}
 		return
 	}
+	if g.Kept {
+		return // it was not tried again
+	}
 	watchSince(&u.since, true, s.now)
 	if u.readings++; u.readings == warnUnreadable {
 		s.alarm("NodeGroupUnreadable", s.sayUnreadable(g, u))
