@@ -14,30 +14,13 @@ import (
 // A member fails when the cloud refuses an order for it, or when ordered nodes do not become ready.
 // It is then left alone for a while, and its share goes to the others at once. Its nodes on their
 // way are written off: nothing waits for them any longer. Afterwards the member has to prove itself
-// before it gets a full share again.
+// before it gets a full share again, unless the cloud had only refused.
 
 // failures are those that are remembered.
 type failures struct {
 	backoff  *backoff.Backoff
 	closed   map[string]bool // sets left out because all members are backed off, by first member
 	followed time.Time       // when the nodes on their way were last looked at for start-up deadlines
-}
-
-// proof is what a member has to show after a failure.
-type proof string
-
-const (
-	proven    proof = ""
-	takeOrder proof = "Order" // that the cloud takes an order
-	bringNode proof = "Node"  // that a node becomes ready
-)
-
-// and returns the harder of two proofs.
-func (p proof) and(q proof) proof {
-	if p == bringNode || q == proven {
-		return p
-	}
-	return q
 }
 
 // A cause says what has failed, so that a reader knows where to look.
@@ -76,25 +59,16 @@ func (s *State) overdue(g *Group) cause {
 
 // allowance returns how many more nodes a member may get now, as long as the others can take the
 // rest. If nothing limits the member, why is empty.
-func allowance(p proof, n counted) (nodes int, why string) {
+func allowance(onTrial bool, n counted) (nodes int, why string) {
 	switch {
 	case n.troubled():
 		return 0, fmt.Sprintf("%d of its %d nodes are not ready any more", n.broken, n.broken+n.ready)
 	case n.overcounted() > 0:
 		return 0, fmt.Sprintf("Cluster Autoscaler would wait for %d nodes of it that will not come", n.overcounted())
-	case p == bringNode:
+	case onTrial:
 		return max(0, 1-n.inFlight), "one node first, since it has failed"
 	}
 	return 0, ""
-}
-
-// firstOrder returns how much of a share is ordered now. Whether the cloud takes orders again is
-// known at once, so one node costs one loop.
-func firstOrder(p proof, share int) int {
-	if p == takeOrder {
-		return min(1, share)
-	}
-	return share
 }
 
 // A member is in trouble if at least this many of its nodes, and more than this share, are no
@@ -186,7 +160,7 @@ func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) 
 		b.ordered = s.nodes.at.now // the cloud makes anew what has vanished
 	}
 	b.off.keep(g, b.target)
-	s.proveByNode(g, b)
+	s.endTrial(g, b)
 	lost, neverReady := s.vanished(before, g, b, wasReady)
 	missing := max(0, b.target-g.existing())
 	b.off.missing, b.off.vanished = min(b.off.missing+lost, missing), min(b.off.vanished+lost, missing)
@@ -195,7 +169,7 @@ func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) 
 	}
 	if neverReady > 0 {
 		b.neverReady = true
-		s.fail(g.ID, byBoot, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
+		s.fail(g.ID, byBoot, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), true)
 	}
 	if n := s.nodes.at.count(g, b); !g.Kept && n.due > 0 && !b.ordered.IsZero() && s.nodes.at.now.Sub(b.ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
@@ -205,13 +179,13 @@ func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) 
 // undelivered records the failure of a member whose nodes did not come in time.
 func (s *State) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.writeOff(g, b)
-	s.fail(g.ID, s.overdue(g), why, bringNode)
+	s.fail(g.ID, s.overdue(g), why, true)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
-// proveByNode ends a proof and the backoff when a node has become ready since the member failed.
-func (s *State) proveByNode(g *Group, b *groupState) {
-	if b.proof != bringNode {
+// endTrial ends the trial of a member and its backoff when a node has become ready since it failed.
+func (s *State) endTrial(g *Group, b *groupState) {
+	if !b.onTrial {
 		return
 	}
 	failed := s.failures.backoff.Failures()[g.ID].Failed
@@ -225,7 +199,7 @@ func (s *State) proveByNode(g *Group, b *groupState) {
 			since = node.Created
 		}
 		if since.After(failed) {
-			b.proof = proven
+			b.onTrial = false
 			s.failures.backoff.Ended(g.ID, s.nodes.at.now)
 			return
 		}
@@ -277,21 +251,24 @@ func (s *State) shut(id string) bool {
 	return off || s.zones.away(id) != ""
 }
 
-// fail backs a member off.
-func (s *State) fail(id string, what cause, why string, p proof) {
+// fail backs a member off. It is on trial afterwards if nodes have not come: that the cloud takes orders is known at once.
+func (s *State) fail(id string, what cause, why string, onTrial bool) {
 	now := s.now
 	b := s.state(id)
-	b.proof = b.proof.and(p)
+	then := "then tried again"
+	if b.onTrial = b.onTrial || onTrial; b.onTrial {
+		then = "then tried with one node"
+	}
 	s.failures.backoff.Failed(id, string(what)+": "+why, now)
 	s.noticeFailure(id, why)
 	until, _, _ := s.failures.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)
-	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s: %s", id, until.UTC().Format(time.TimeOnly), what, why))
+	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, %s: %s: %s", id, until.UTC().Format(time.TimeOnly), then, what, why))
 }
 
 // failHidden backs a member off for a failure that is kept from Cluster Autoscaler.
-func (s *State) failHidden(id string, what cause, why string, p proof) {
-	s.fail(id, what, why, p)
+func (s *State) failHidden(id string, what cause, why string, onTrial bool) {
+	s.fail(id, what, why, onTrial)
 	s.state(id).hidden = s.now
 }
 
@@ -309,7 +286,7 @@ func (e NodesDeleted) apply(s *State) Answer {
 	n := b.deletedBy(e.Nodes, s.now)
 	s.count(NodesGivenUp, n)
 	if n > 0 && s.HidesFailures() {
-		s.fail(e.Group, byBoot, fmt.Sprintf("%d instances never became nodes", n), bringNode)
+		s.fail(e.Group, byBoot, fmt.Sprintf("%d instances never became nodes", n), true)
 	}
 	if e.ReadErr == nil && b.order == nil {
 		b.target = e.Target

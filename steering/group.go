@@ -54,8 +54,9 @@ type groupCounted struct {
 
 // groupFailures is what a group has failed to bring.
 type groupFailures struct {
-	proof proof      // what the group has to show after a failure
-	off   writtenOff // what nothing waits for any longer
+	// onTrial reports whether the group gets one node first, which must become ready, since it has failed.
+	onTrial bool
+	off     writtenOff // what nothing waits for any longer
 	// down is the time since which no node of the group that was in service is ready, or most are not;
 	// zero if that is not so.
 	down time.Time

@@ -250,17 +250,17 @@ func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 		return v
 	}
 	if p.split == nil { // chosen by the process before this one
-		return grant{nodes: min(delta, firstOrder(s.state(g.ID).proof, p.Shares[g.ID])), hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
+		return grant{nodes: min(delta, p.Shares[g.ID]), hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
 	}
 	if s.caller.balancing == byNobody && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
 			return grant{nodes: delta, reason: "in full: " + err.Error(), hide: s.HidesFailures(), pick: p, inFull: true}
 		}
 	}
-	if s.caller.balancing != byNobody && delta > p.split.shares[g.ID] && s.state(g.ID).proof == proven {
+	if s.caller.balancing != byNobody && delta > p.split.shares[g.ID] && !s.state(g.ID).onTrial {
 		p.takeLast(g.ID, s.caller.grown)
 	}
-	v := grant{nodes: min(delta, firstOrder(s.state(g.ID).proof, p.split.shares[g.ID])), hide: s.HidesFailures(), shared: true, pick: p}
+	v := grant{nodes: min(delta, p.split.shares[g.ID]), hide: s.HidesFailures(), shared: true, pick: p}
 	if n := s.neverComing(g, s.nodes.at); n > 0 && v.nodes == 0 {
 		return grant{reason: sayNeverComing(n, "it"), refuse: true}
 	}
@@ -348,9 +348,6 @@ func (e OrderEnded) apply(s *State) Answer {
 // taken ends an order that the cloud has accepted.
 func (s *State) taken(b *groupState) {
 	b.order, b.ordered = nil, s.now
-	if b.proof == takeOrder {
-		b.proof = proven
-	}
 }
 
 // refused ends an order that was not carried out. The caller corrects the target size.
@@ -361,7 +358,7 @@ func (s *State) refused(id string, b *groupState, err error) {
 	}
 	b.order = nil
 	if !cloudprovider.OwnMistake(err) {
-		s.failHidden(id, ordering(err), err.Error(), takeOrder)
+		s.failHidden(id, ordering(err), err.Error(), false)
 	}
 	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
 }

@@ -42,7 +42,7 @@ type journalGroup struct {
 	Unshown   int              `json:"extra,omitempty"`
 	Asked     time.Time        `json:"asked,omitzero"`
 	Ordered   time.Time        `json:"ordered,omitzero"`
-	Proof     proof            `json:"proof,omitempty"`
+	OnTrial   bool             `json:"onTrial,omitempty"`
 	Order     *order           `json:"order,omitempty"`
 	Backoff   *backoff.Failure `json:"backoff,omitempty"`
 	Instances []string         `json:"writtenOff,omitempty"`
@@ -185,7 +185,7 @@ func (s *State) journal() journal {
 	failures := s.failures.backoff.Failures()
 	for id, b := range s.groups {
 		entry := journalGroup{
-			Seen: b.seen, Unshown: b.unshown, Asked: b.asked, Ordered: b.ordered, Proof: b.proof, Order: b.order,
+			Seen: b.seen, Unshown: b.unshown, Asked: b.asked, Ordered: b.ordered, OnTrial: b.onTrial, Order: b.order,
 			Instances: slices.Sorted(maps.Keys(b.off.instances)), Missing: b.off.missing,
 		}
 		if failure, failed := failures[id]; failed {
@@ -206,7 +206,7 @@ func (s *State) restore(j journal) {
 	}
 	for id, entry := range j.Groups {
 		b := s.state(id)
-		b.seen, b.unshown, b.asked, b.ordered, b.proof = entry.Seen, entry.Unshown, entry.Asked, entry.Ordered, entry.Proof
+		b.seen, b.unshown, b.asked, b.ordered, b.onTrial = entry.Seen, entry.Unshown, entry.Asked, entry.Ordered, entry.OnTrial
 		b.off = writtenOff{missing: entry.Missing, instances: map[string]bool{}}
 		for _, instance := range entry.Instances {
 			b.off.instances[instance] = true

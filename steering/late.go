@@ -145,7 +145,7 @@ func (s *State) movable(l *starting, late map[string]*starting, promised int) in
 		}
 		size := int64(max(0, b.target))
 		m := nodegroupset.Group{Name: name, Size: size, Max: size}
-		if name != l.ID && late[name] == nil && b.proof == proven && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.nodes.at.count(g, b).troubled() {
+		if name != l.ID && late[name] == nil && !b.onTrial && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.nodes.at.count(g, b).troubled() {
 			m.Max = max(size, int64(g.MaxSize))
 			movable = max(movable, own.takers[name])
 		}
@@ -192,7 +192,7 @@ func (b *groupState) orderedFor(c *choice, name string) {
 // next of which nobody knows.
 func (c *choice) barred(name string) bool {
 	terms := c.policies[name]
-	if terms == nil || terms.StartupDeadline == 0 || c.s.state(name).proof != bringNode {
+	if terms == nil || terms.StartupDeadline == 0 || !c.s.state(name).onTrial {
 		return false
 	}
 	return slices.ContainsFunc(terms.Except([]string{name}), func(other string) bool {

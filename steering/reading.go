@@ -231,7 +231,7 @@ func (e TakenBack) apply(s *State) Answer {
 	}
 	g.Target -= n
 	s.count(t.Counter, n)
-	s.failHidden(g.ID, t.Cause, t.Why, bringNode)
+	s.failHidden(g.ID, t.Cause, t.Why, true)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.Why + "; " + then, Error: text(errors.Join(e.DeleteErr, e.DecreaseErr))})
 	return Answer{}
 }

@@ -61,7 +61,7 @@ func (s *State) groupStatuses(now time.Time) []GroupStatus {
 		status := GroupStatus{Name: id, Set: s.set(id), Size: b.target, Min: g.MinSize, Max: g.MaxSize, Unseen: s.unseen(g, at)}
 		n := at.count(g, b)
 		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
-		_, status.Limited = allowance(b.proof, n)
+		_, status.Limited = allowance(b.onTrial, n)
 		if _, most := s.Bounds(g); status.Limited == "" && most < g.MaxSize {
 			status.Limited = "at its maximum for this loop: Cluster Autoscaler asked for all nodes here, and others have their share to get"
 		}
@@ -120,7 +120,7 @@ func (s *State) Gauges() (out Gauges, ok bool) {
 			out.OldestInFlight = max(out.OldestInFlight, at.now.Sub(b.coming[0].At))
 		}
 		out.Unseen += s.unseen(g, at)
-		if _, limit := allowance(b.proof, n); limit != "" {
+		if _, limit := allowance(b.onTrial, n); limit != "" {
 			out.Limited++
 		}
 		if b.unreadable.lasts() {

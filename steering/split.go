@@ -181,7 +181,7 @@ func (c *choice) pickNext(s *split) (*pick, Decision) {
 	if next == nil {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
-	now := firstOrder(c.s.state(next.Name).proof, s.shares[next.Name])
+	now := s.shares[next.Name]
 	p := &pick{Group: next.Name, count: c.counts[next.Name], split: s, Shares: s.shares}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
@@ -192,7 +192,7 @@ func (c *choice) member(name string) member {
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
 	m.lag = min(c.s.zones.lag(name), max(0, nodegroupset.MaxSize-m.Max))
 	m.Size, m.Max = m.Size+m.lag, m.Max+m.lag
-	allowed, why := allowance(b.proof, c.at.count(g, b))
+	allowed, why := allowance(b.onTrial, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
 	if c.barred(name) {
 		m.allowed, m.held = 0, "nothing yet, since it has failed and another member is backed off"

@@ -141,7 +141,7 @@ func (s *State) whySmall(id string) string {
 	if g.Err != nil {
 		return "it cannot be read: " + g.Err.Error()
 	}
-	if _, why := allowance(b.proof, s.nodes.at.count(g, b)); why != "" {
+	if _, why := allowance(b.onTrial, s.nodes.at.count(g, b)); why != "" {
 		return why
 	}
 	if b.held == "" && b.pinned {
