@@ -23,7 +23,7 @@ type Metrics struct {
 // metric is the name and the help text of a metric.
 type metric struct{ name, help string }
 
-// counters are what the machine counts.
+// counters are what the state counts.
 var counters = map[steering.Counter]metric{
 	steering.NodesAsked:       {"asked_nodes_total", "Nodes Cluster Autoscaler asked for."},
 	steering.NodesGranted:     {"granted_nodes_total", "Nodes granted, that is ordered from the cloud."},
@@ -40,7 +40,7 @@ var takeBacks = map[steering.Counter]string{
 	steering.NodesLate: "late", steering.NodesOverdue: "overdue", steering.NodesFailed: "failed", steering.NodesGivenUp: "given-up",
 }
 
-// gauges are what the machine measures.
+// gauges are what the state measures.
 var gauges = []struct {
 	metric
 	value func(*steering.Gauges) float64

@@ -27,7 +27,7 @@ const (
 // Options of a sidecar. The zero value chooses by name, uses the real clock and logs nothing;
 // without a Journal every increase is granted in full.
 type Options struct {
-	// Options of the machine that decides.
+	// Options of the state that decides.
 	steering.Options
 	// Journal is where its state survives; nil means that it does not, and that nothing is granted
 	// in part.

@@ -9,7 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// view is the cloud as it was read last. It never changes; the sizes that do are in the machine.
+// view is the cloud as it was read last. It never changes; the sizes that do are in the state.
 type view struct {
 	steering.Cloud
 	took    time.Duration

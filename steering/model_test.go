@@ -165,7 +165,7 @@ func (w *world) wrong() (rest bool, err error) {
 	}
 	for i := range w.groups {
 		if size := w.state.Target(names[i]); size != w.target[i] {
-			return true, fmt.Errorf("the machine takes %s for %d nodes, it has %d", names[i], size, w.target[i])
+			return true, fmt.Errorf("the state takes %s for %d nodes, it has %d", names[i], size, w.target[i])
 		}
 	}
 	return true, nil
@@ -299,7 +299,7 @@ func declaredEvents(t *testing.T) (out []string) {
 	return out
 }
 
-// TestModelFindsMistakes: in a machine that does without one of its rules something is wrong.
+// TestModelFindsMistakes: in a state that does without one of its rules something is wrong.
 func TestModelFindsMistakes(t *testing.T) {
 	variants := map[string]func(*world){
 		"that takes everything for counted": func(w *world) {
@@ -316,7 +316,7 @@ func TestModelFindsMistakes(t *testing.T) {
 		"without a journal that lasts":            func(w *world) { w.journal = nil },
 	}
 	for name, variant := range variants {
-		t.Run("a machine "+name, func(t *testing.T) {
+		t.Run("a state "+name, func(t *testing.T) {
 			_, _, err := search(newWorld(2, 3, 1, [most]int{}, variant))
 			if err == nil {
 				t.Fatal("nothing is wrong")

@@ -19,7 +19,7 @@ import (
 const confirmAfter = 5 * time.Second
 
 // Cloud is the cloud as it was read. It never changes once it is shown; the sizes that do are kept
-// in the machine.
+// in the State.
 type Cloud struct {
 	At     time.Time // when the reading began
 	Groups map[string]*Group
