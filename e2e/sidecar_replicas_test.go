@@ -62,6 +62,9 @@ func TestReplicasOfTheSidecar(t *testing.T) {
 	evict := func(pod *v1.Pod) error {
 		return plane.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
 	}
+	if err := plane.Stop(controlplane.Kwok); err != nil { // so that no other replica becomes ready in place of the first
+		t.Fatal(err)
+	}
 	if err := evict(ready[0]); err != nil {
 		t.Fatal(err)
 	}
