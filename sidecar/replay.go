@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/evenkeel/evenkeel/steering"
@@ -14,6 +15,7 @@ import (
 // Replayed is what comes out of recorded events when they are decided about again.
 type Replayed struct {
 	Events    int                 `json:"events"`
+	CutOff    int                 `json:"cutOff"` // lines that are no JSON, as where a process was killed
 	Decisions []steering.Decision `json:"decisions"`
 	Differ    []Difference        `json:"differ"`
 }
@@ -28,7 +30,7 @@ type Difference struct {
 }
 
 // Replay applies recorded events, a line each, to a state with the given options, those of each process to a new one. It returns an
-// error if a line is none of Options.Record; a line that is cut off at the end is of a process that was killed.
+// error if a line is none of Options.Record. Lines that are cut off are counted only: their process was killed.
 func Replay(in io.Reader, o steering.Options) (*Replayed, error) {
 	out := &Replayed{Decisions: []steering.Decision{}, Differ: []Difference{}}
 	state, err := steering.New("unknown", o)
@@ -39,12 +41,19 @@ func Replay(in io.Reader, o steering.Options) (*Replayed, error) {
 	for n := 1; ; n++ {
 		text, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
+			if out.Events == 0 && out.CutOff > 0 {
+				return nil, errors.New("no line is an event")
+			}
 			return out, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		var e steering.Recorded
+		if !json.Valid(text) {
+			out.CutOff++
+			continue
+		}
 		if err := json.Unmarshal(text, &e); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -60,8 +69,7 @@ func Replay(in io.Reader, o steering.Options) (*Replayed, error) {
 		answer, effects := state.Step(e.At, e.Event)
 		out.Decisions = append(out.Decisions, effects.Decisions...)
 		if !answer.Equal(&e.Answer) {
-			name := fmt.Sprintf("%T", e.Event)
-			out.Differ = append(out.Differ, Difference{n, e.At, name[len("steering."):], e.Answer.String(), answer.String()})
+			out.Differ = append(out.Differ, Difference{n, e.At, reflect.TypeOf(e.Event).Name(), e.Answer.String(), answer.String()})
 		}
 	}
 }

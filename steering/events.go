@@ -39,20 +39,27 @@ func (a *Answer) Equal(b *Answer) bool {
 // String says what is answered.
 func (a *Answer) String() string {
 	var out []string
-	add := func(is bool, format string, value any) {
-		if is {
-			out = append(out, fmt.Sprintf(format, value))
-		}
+	if a.Group != "" {
+		out = append(out, "group "+a.Group)
 	}
-	add(a.Group != "", "group %s", a.Group)
-	add(a.Nodes != 0, "%d nodes", a.Nodes)
+	if a.Nodes != 0 {
+		out = append(out, fmt.Sprintf("%d nodes", a.Nodes))
+	}
 	for _, t := range a.TakeBacks {
-		add(true, "take back %d nodes of "+t.Group.ID, len(t.Nodes)+t.Missing)
+		out = append(out, fmt.Sprintf("take back %d nodes of %s", len(t.Nodes)+t.Missing, t.Group.ID))
 	}
-	add(a.Reason != "", "%s", a.Reason)
-	add(a.Err != nil, "error: %v", a.Err)
-	add(a.Save, "save the journal%.0v", "")
-	add(a.Hide, "hide a failure%.0v", "")
+	if a.Reason != "" {
+		out = append(out, a.Reason)
+	}
+	if a.Err != nil {
+		out = append(out, "error: "+a.Err.Error())
+	}
+	if a.Save {
+		out = append(out, "save the journal")
+	}
+	if a.Hide {
+		out = append(out, "hide a failure")
+	}
 	return cmp.Or(strings.Join(out, ", "), "nothing")
 }
 

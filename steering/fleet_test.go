@@ -138,6 +138,23 @@ func TestEachMembersOwnRoomCounts(t *testing.T) {
 	}
 }
 
+// Zones a and c have no nodes, so what is known of them lacks what runs on real ones: that they seem to take more of the pods than zone
+// b, which has a node, is no reason to leave zone b out.
+func TestAPromiseOfMoreRoomLeavesNobodyOut(t *testing.T) {
+	state, err := steering.New("this process", steering.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 1, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}}
+	f.ready = []steering.NodeState{{ProviderID: "b0", Created: start.Add(-time.Hour), Ready: true}}
+	for f.room() < 22 {
+		f.ask(22-f.room(), "a", "b", "c")
+	}
+	if want := map[string]int{"a": 3, "b": 2, "c": 3}; !maps.Equal(f.sizes, want) {
+		t.Errorf("sizes %v, want %v", f.sizes, want)
+	}
+}
+
 // room is how many pods the nodes take.
 func (f *fleet) room() int {
 	room := 0

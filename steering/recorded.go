@@ -78,7 +78,15 @@ func (r *Recorded) UnmarshalJSON(text []byte) error {
 	if err := complete(r.Event); err != nil {
 		return fmt.Errorf("event %s: %w", in.Event, err)
 	}
-	return unmarshalFields(in.Answer, reflect.ValueOf(&r.Answer).Elem())
+	if err := unmarshalFields(in.Answer, reflect.ValueOf(&r.Answer).Elem()); err != nil {
+		return fmt.Errorf("answer to %s: %w", in.Event, err)
+	}
+	for i := range r.Answer.TakeBacks {
+		if r.Answer.TakeBacks[i].Group == nil {
+			return fmt.Errorf("answer to %s: TakeBacks[%d].Group: must not be null", in.Event, i)
+		}
+	}
+	return nil
 }
 
 // complete returns an error for an event that lacks what each of its kind has.

@@ -90,7 +90,10 @@ func FuzzRecorded(f *testing.F) {
 			if lines.Decode(&read) != nil {
 				return
 			}
-			state.Step(read.At, read.Event)
+			answer, _ := state.Step(read.At, read.Event)
+			if answer.Equal(&read.Answer) && answer.String() != read.Answer.String() {
+				t.Errorf("%s and %s are equal", answer.String(), read.Answer.String())
+			}
 		}
 	})
 }

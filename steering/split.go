@@ -91,7 +91,7 @@ func (c *choice) leaveOutSparse(s *split) {
 	}
 	chosen := c.options[s.chosen]
 	pods := slices.Sorted(slices.Values(chosen.Pods))
-	room := int64(0)
+	room, seen := int64(0), false
 	var dense []member
 	for i := range s.members {
 		m := &s.members[i]
@@ -99,14 +99,17 @@ func (c *choice) leaveOutSparse(s *split) {
 			s.sparse = append(s.sparse, m.Name)
 			continue
 		}
-		dense = append(dense, *m)
+		dense, seen = append(dense, *m), seen || c.counted(m.Name).ready > 0
 		if m.held != "" {
 			room += m.allowed
 		} else {
 			room += max(0, m.Max-m.Size)
 		}
 	}
-	if room < int64(chosen.NodeCount) {
+	// What is known of a group without nodes is what the cloud says of its machines, which lacks what runs on real ones: it may seem to
+	// take more pods for that reason alone.
+	promised := !seen && slices.ContainsFunc(s.sparse, func(name string) bool { return c.counted(name).ready > 0 })
+	if promised || room < int64(chosen.NodeCount) {
 		s.sparse = nil
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/internal/serving/recording"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
 )
@@ -22,9 +23,8 @@ type eventFile struct {
 	failed sync.Once
 }
 
-// openEvents opens a file to append events to, which only its owner may read, because pods contain confidential data.
 func openEvents(name string, log logr.Logger) (*eventFile, error) {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := recording.OpenFile(name)
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--record-events=%s: %w", name, err), "must be a file that can be written"}
 	}
@@ -57,7 +57,7 @@ func (o *sidecarOptions) runReplay(cmd *cobra.Command) error {
 	}
 	out, err := sidecar.Replay(in, options.Options)
 	if err != nil {
-		return &usageError{fmt.Errorf("--replay=%s: %w", o.replay, err), "must be a file of --record-events"}
+		return &usageError{fmt.Errorf("--replay=%s: %w", o.replay, err), "see the flags that say which groups are similar, and --record-events"}
 	}
 	printer := o.output.Printer(cmd)
 	if err := printer.Result(out, decisionTable(out.Decisions), differenceTable(out.Differ)); err != nil {

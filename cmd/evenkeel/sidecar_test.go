@@ -131,6 +131,8 @@ func TestSidecarReplays(t *testing.T) {
 		"json":       {[]string{"--replay", events, "-o", "json"}, exitSuccess, `"differ": []`, ""},
 		"no file":    {[]string{"--replay", events + "x"}, exitUsage, "", "must be a file of --record-events"},
 		"wrong file": {[]string{"--replay", write("{\"event\":\"Ask\"}\n")}, exitUsage, "", `line 1: unknown event "Ask"`},
+		"cut off":    {[]string{"--replay", write(`{"at":"2026` + "\n" + string(text))}, exitSuccess, "the expander was not asked before", "0 of them answered otherwise"},
+		"no event":   {[]string{"--replay", write("not an event\n")}, exitUsage, "", "no line is an event"},
 		"serves too": {[]string{"--replay", events, "--backend-address", "x:1"}, exitUsage, "", "--replay excludes --backend-address"},
 	}
 	for name, tt := range tests {

@@ -57,9 +57,18 @@ type Recorder struct {
 	closed bool
 }
 
-// Open opens a recorder that appends to a file, which only its owner may read, because pods contain
-// confidential data. Close ends it.
+// Open opens a recorder that appends to a file as of OpenFile. Close ends it.
 func Open(name string, o Options) (*Recorder, error) {
+	file, err := OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return newRecorder(file, o), nil
+}
+
+// OpenFile opens a file to append lines to, which only its owner may read, because pods contain
+// confidential data. A line that was cut off is ended.
+func OpenFile(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
@@ -68,7 +77,7 @@ func Open(name string, o Options) (*Recorder, error) {
 		_ = file.Close() // nothing was written
 		return nil, fmt.Errorf("recording: %w", err)
 	}
-	return newRecorder(file, o), nil
+	return file, nil
 }
 
 // prepare makes an older file private, and ends a line that was cut off.
