@@ -263,7 +263,7 @@ func (s *State) fail(id string, what cause, why string, onTrial bool) {
 	s.noticeFailure(id, why)
 	until, _, _ := s.failures.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)
-	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, %s: %s: %s", id, until.UTC().Format(time.TimeOnly), then, what, why))
+	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s while others of its set can grow, %s: %s: %s", id, until.UTC().Format(time.TimeOnly), then, what, why))
 }
 
 // failHidden backs a member off for a failure that is kept from Cluster Autoscaler.

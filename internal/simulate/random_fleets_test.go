@@ -39,6 +39,9 @@ type fleetKind struct {
 // it shows how often chance makes a mode worse, and by how much figures differ by chance.
 type fleetLimits struct {
 	missesOneOf uint64 // of so many fleets a mode may be worse on one; 0 for no limit
+	// fair demands that of two runs, one of the mode and one of Cluster Autoscaler alone, that of the mode is worse on no more fleets
+	// than the other: whatever takes another course is worse somewhere, two runs of Cluster Autoscaler alone as well.
+	fair bool
 	// most is how much of a figure the mode may have in sum, by that of Cluster Autoscaler alone on average. Twice the standard
 	// error is added: in few fleets one of them decides much.
 	most map[string]float64
@@ -50,12 +53,12 @@ type fleetLimits struct {
 var fleetKinds = []fleetKind{
 	{"tight", tightScenario, 5, 100, fewerRun, map[simulate.Mode]fleetLimits{
 		simulate.Stock:   {},
-		simulate.Linked:  {300, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
-		simulate.Sidecar: {12, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
+		simulate.Linked:  {300, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
+		simulate.Sidecar: {12, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
 	}},
 	{"mixed", mixedScenario, 3, 10, startsLater, map[simulate.Mode]fleetLimits{
 		simulate.Stock:   {},
-		simulate.Sidecar: {8, map[string]float64{"podsPending": 1.01, "nodesOrdered": 1.04, "pendingPodSeconds": 1, "nodeHours": 1.02}},
+		simulate.Sidecar: {8, true, map[string]float64{"podsPending": 1.01, "nodesOrdered": 1.04, "pendingPodSeconds": 1, "nodeHours": 1.02}},
 	}},
 }
 
@@ -113,6 +116,7 @@ func playFleet(t *testing.T, kind *fleetKind, seed uint64, results map[simulate.
 			miss = kind.worse(&got.Status, statuses, slack)
 		}
 		r.add(seed, miss, compared.Status.Figures)
+		r.compare(kind, &got.Status, statuses, slack)
 	}
 }
 
@@ -120,7 +124,10 @@ func playFleet(t *testing.T, kind *fleetKind, seed uint64, results map[simulate.
 type fleetResults struct {
 	sums   map[string]*fleetSum // by figure
 	misses int
-	rows   []fleetRow
+	// worse and better are on how many fleets the one run of the mode is worse than the first of Cluster Autoscaler alone, and the
+	// other way round; on some it is both.
+	worse, better int
+	rows          []fleetRow
 }
 
 // fleetSum is a figure of a mode beside that of Cluster Autoscaler alone on average.
@@ -144,11 +151,7 @@ func (r *fleetResults) add(seed uint64, miss string, figures []v1alpha1.Compared
 			alone += n
 		}
 		alone /= float64(1 + len(f.Further))
-		if r.sums[f.Name] == nil {
-			r.sums[f.Name] = &fleetSum{}
-		}
-		sum := r.sums[f.Name]
-		sum.got, sum.alone, sum.squares = sum.got+got, sum.alone+alone, sum.squares+(got-alone)*(got-alone)
+		r.sum(f.Name, got, alone)
 		if f.Name == "pendingPodSeconds" {
 			row.waited = got - alone
 		}
@@ -159,12 +162,54 @@ func (r *fleetResults) add(seed uint64, miss string, figures []v1alpha1.Compared
 	r.rows = append(r.rows, row)
 }
 
+// sum adds a figure of a fleet.
+func (r *fleetResults) sum(name string, got, alone float64) {
+	sum := r.sums[name]
+	if sum == nil {
+		sum = &fleetSum{}
+		r.sums[name] = sum
+	}
+	sum.got, sum.alone, sum.squares = sum.got+got, sum.alone+alone, sum.squares+(got-alone)*(got-alone)
+}
+
+// compare counts which of two runs is worse, and adds for how many hours pods ran.
+func (r *fleetResults) compare(kind *fleetKind, got *v1alpha1.ScenarioReportStatus, alone []*v1alpha1.ScenarioReportStatus, slack time.Duration) {
+	if kind.worse(got, alone[:1], slack) != "" {
+		r.worse++
+	}
+	if kind.worse(alone[0], []*v1alpha1.ScenarioReportStatus{got}, slack) != "" {
+		r.better++
+	}
+	end, sum := got.End.Duration, 0.0
+	for _, status := range alone[:kind.alone] {
+		end = max(end, status.End.Duration)
+	}
+	for _, status := range alone[:kind.alone] {
+		sum += podHours(status, end)
+	}
+	r.sum("podHours", podHours(got, end), sum/float64(kind.alone))
+}
+
+// podHours is for how long pods run until an end, added up. A run that has settled goes on as it is.
+func podHours(s *v1alpha1.ScenarioReportStatus, end time.Duration) (hours float64) {
+	for i := range s.Pods {
+		for _, run := range s.Pods[i].Runs {
+			until := end
+			if run.To != nil {
+				until = run.To.Duration
+			}
+			hours += (until - run.From.Duration).Hours()
+		}
+	}
+	return hours
+}
+
 // check prints the sums and the worst fleets, and holds them against the limits.
 func (r *fleetResults) check(t *testing.T, mode simulate.Mode, limits fleetLimits) {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: worse on %d of %d fleets", mode, r.misses, len(r.rows))
-	for _, figure := range []string{"pendingPodSeconds", "podsPending", "nodeHours", "nodesOrdered"} {
+	fmt.Fprintf(&b, "%s: worse on %d of %d fleets; in one run each worse on %d, better on %d", mode, r.misses, len(r.rows), r.worse, r.better)
+	for _, figure := range []string{"pendingPodSeconds", "podsPending", "nodeHours", "podHours", "nodesOrdered"} {
 		sum := r.sums[figure]
 		err := math.Sqrt(sum.squares)
 		fmt.Fprintf(&b, "; %s %.1f, alone %.1f (%.4f ± %.4f)", figure, sum.got, sum.alone, sum.got/sum.alone, err/sum.alone)
@@ -180,6 +225,9 @@ func (r *fleetResults) check(t *testing.T, mode simulate.Mode, limits fleetLimit
 	t.Log(b.String())
 	if limits.missesOneOf > 0 && uint64(r.misses) > uint64(len(r.rows))/limits.missesOneOf {
 		t.Errorf("%s: worse on %d of %d fleets, want at most one of %d", mode, r.misses, len(r.rows), limits.missesOneOf)
+	}
+	if chance := 2 * math.Sqrt(float64(r.worse+r.better)); limits.fair && float64(r.worse-r.better) > chance {
+		t.Errorf("%s: in one run each worse on %d of %d fleets, and better on %d", mode, r.worse, len(r.rows), r.better)
 	}
 }
 
