@@ -32,7 +32,7 @@
 // Of the internal ones, document reads YAML and JSON strictly, with field paths in its errors, and
 // document/live the same objects from a running cluster. grouppolicy reads which sets of node groups
 // a user declares, and zonemarks keeps which zones users have shifted away, in a file or a
-// ConfigMap. provisioning knows what an autoscaler does about a pod that waits for a node, from what it
+// ConfigMap. autoscalerstatus reads the status that Cluster Autoscaler keeps of itself. provisioning knows what an autoscaler does about a pod that waits for a node, from what it
 // says in conditions, events and its status; provisioning/live reads those, and provisioning/conditions writes conditions. serving opens the gRPC servers and connections, with certificates and health;
 // serving/access asks the API server who may see a page, and serving/recording keeps the calls that
 // are answered. loopback connects the two ends within a

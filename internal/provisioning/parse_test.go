@@ -1,7 +1,6 @@
 package provisioning
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,19 +76,16 @@ func TestTheStatusOfClusterAutoscalerIsRead(t *testing.T) {
 
 func TestWhatIsNotAStatusIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"Cluster-autoscaler status at 2018-07-25 22:59:22.66 +0000 UTC:\nCluster-wide:\n": ErrOldStatus.Error(),
+		"Cluster-autoscaler status at 2018-07-25": "time: parsing time",
 		"":                "time: parsing time",
 		"time: yesterday": "time: parsing time",
 		"- a\n- b":        "cannot unmarshal array",
 		"time: 2026-06-01 12:00:40 +0000 UTC\nnodeGroups: [{health: 3}]": "nodeGroups.health",
-		"\tnonsense": "the status of Cluster Autoscaler: ",
+		"\tnonsense": "status of Cluster Autoscaler: ",
 	} {
 		if _, err := ParseStatus(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
-	}
-	if _, err := ParseStatus("Cluster-autoscaler status at 2018"); !errors.Is(err, ErrOldStatus) {
-		t.Errorf("the old form gives %v", err)
 	}
 }
 

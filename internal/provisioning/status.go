@@ -1,25 +1,18 @@
 package provisioning
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 )
 
 // Where Cluster Autoscaler keeps its status, unless told otherwise, and the key of the text in the
 // ConfigMap.
 const (
-	StatusNamespace = "kube-system"
-	StatusConfigMap = "cluster-autoscaler-status"
-	StatusKey       = "status"
+	StatusNamespace = autoscalerstatus.Namespace
+	StatusConfigMap = autoscalerstatus.ConfigMap
+	StatusKey       = autoscalerstatus.Key
 )
-
-// ErrOldStatus says that a status is of Cluster Autoscaler before 1.30, which writes prose.
-var ErrOldStatus = errors.New("the status is of a Cluster Autoscaler before 1.30, which does not write YAML")
 
 // Status is what Cluster Autoscaler says of itself.
 type Status struct {
@@ -33,7 +26,7 @@ type Status struct {
 type Group struct {
 	// Growing is true while a node is on its way.
 	Growing bool
-	// Since is when the state of its scale-ups changed last, in whole seconds.
+	// Since is when the state of its scale-ups changed last, since 1.35 in whole seconds.
 	Since time.Time
 	// Paused is true while it may not grow because a scale-up has failed.
 	Paused bool
@@ -41,57 +34,20 @@ type Group struct {
 	Full bool
 }
 
-// statusText is the part of the status that matters.
-type statusText struct {
-	Time       string `json:"time"`
-	NodeGroups []struct {
-		Name   string `json:"name"`
-		Health struct {
-			NodeCounts struct {
-				Registered struct {
-					Ready   int `json:"ready"`
-					Unready struct {
-						Total int `json:"total"`
-					} `json:"unready"`
-				} `json:"registered"`
-				LongUnregistered int `json:"longUnregistered"`
-			} `json:"nodeCounts"`
-			CloudProviderTarget int `json:"cloudProviderTarget"`
-			MaxSize             int `json:"maxSize"`
-		} `json:"health"`
-		ScaleUp struct {
-			Status             string      `json:"status"`
-			LastTransitionTime metav1.Time `json:"lastTransitionTime"`
-		} `json:"scaleUp"`
-	} `json:"nodeGroups"`
-}
-
-// timeFormat is that of the time of a status.
-const timeFormat = "2006-01-02 15:04:05.999999999 -0700 MST"
-
-// ParseStatus reads the status of Cluster Autoscaler 1.30 and later. The error is ErrOldStatus, or says
-// which field cannot be read.
+// ParseStatus reads the status of Cluster Autoscaler in the form of any release.
 func ParseStatus(text string) (Status, error) {
-	if strings.HasPrefix(text, "Cluster-autoscaler status at ") {
-		return Status{}, ErrOldStatus
-	}
-	var t statusText
-	if err := yaml.Unmarshal([]byte(text), &t); err != nil {
-		return Status{}, fmt.Errorf("the status of Cluster Autoscaler: %w", err)
-	}
-	at, err := time.Parse(timeFormat, t.Time)
+	read, err := autoscalerstatus.Parse(text)
 	if err != nil {
-		return Status{}, fmt.Errorf("the status of Cluster Autoscaler: time: %w", err)
+		return Status{}, err
 	}
-	s := Status{Time: at, Groups: make(map[string]Group, len(t.NodeGroups))}
-	for _, g := range t.NodeGroups {
-		counts := g.Health.NodeCounts
-		missing := g.Health.CloudProviderTarget - counts.Registered.Ready - counts.Registered.Unready.Total - counts.LongUnregistered
+	s := Status{Time: read.Time, Groups: make(map[string]Group, len(read.Groups))}
+	for _, g := range read.Groups {
+		missing := g.Target - g.Ready - g.Unready - g.LongUnregistered
 		// An autoscaler that was restarted does not remember what it ordered, but counts on the nodes.
-		growing := g.ScaleUp.Status == "InProgress" || g.ScaleUp.Status == "NoActivity" && missing > 0
+		growing := g.ScaleUp == autoscalerstatus.InProgress || g.ScaleUp == autoscalerstatus.NoActivity && missing > 0
 		s.Groups[g.Name] = Group{
-			Growing: growing, Since: g.ScaleUp.LastTransitionTime.Time,
-			Paused: g.ScaleUp.Status == "Backoff", Full: g.Health.MaxSize > 0 && g.Health.CloudProviderTarget >= g.Health.MaxSize,
+			Growing: growing, Since: g.Since, Paused: g.Backoff != nil,
+			Full: g.MaxSize > 0 && g.Target >= g.MaxSize,
 		}
 	}
 	return s, nil

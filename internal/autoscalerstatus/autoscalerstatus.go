@@ -1,0 +1,172 @@
+package autoscalerstatus
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Where Cluster Autoscaler keeps its status, unless --namespace and --status-config-map-name say otherwise.
+const (
+	Namespace = "kube-system"
+	ConfigMap = "cluster-autoscaler-status"
+	// Key is the key of the status in the ConfigMap.
+	Key = "status"
+	// LastUpdated is the annotation of the ConfigMap with the time of the status; ParseTime reads it.
+	LastUpdated = "cluster-autoscaler.kubernetes.io/last-updated"
+)
+
+// Status is what Cluster Autoscaler says about itself. The package says of which moments its parts are.
+type Status struct {
+	// Time is when the loop began at whose end the status was written; of 1.29 and before, when it was written.
+	Time time.Time
+	// Running is false until the first loop has ended.
+	Running bool
+	// Message is a remark on the whole; there is hardly ever one.
+	Message string
+	// Groups are the node groups, in the order of the status.
+	Groups []Group
+}
+
+// ScaleUp is what the scale-ups of a group are doing.
+type ScaleUp string
+
+// Unhealthy is a group of which too many nodes are unready: it does not grow either.
+const (
+	InProgress ScaleUp = "InProgress"
+	NoActivity ScaleUp = "NoActivity"
+	InBackoff  ScaleUp = "Backoff"
+	Unhealthy  ScaleUp = "Unhealthy"
+)
+
+// Group is one node group.
+type Group struct {
+	// Name is the id of the group at its cloud.
+	Name string
+	// Target is the target size.
+	Target, MinSize, MaxSize int
+	// These are nodes. Ready, NotStarted, Unready and BeingDeleted are nodes of the cluster; BeingDeleted ones
+	// do not count in Target. Unregistered are instances that have no node yet, LongUnregistered those that
+	// have had none for longer than --max-node-provision-time.
+	Ready, NotStarted, Unready, LongUnregistered, Unregistered, BeingDeleted int
+	// Healthy is false while too many of its nodes are unready.
+	Healthy bool
+	// ScaleUp is the state of its scale-ups, and Since when that state began. A group that waits for nodes is
+	// InProgress, even if it may not be asked for more.
+	ScaleUp ScaleUp
+	Since   time.Time
+	// Backoff is not nil while the group may not grow because a scale-up has failed.
+	Backoff *Backoff
+}
+
+// Backoff is why a group may not grow for a while.
+type Backoff struct {
+	// Code and Message are those of the failure, as far as the cloud gave any. The message may be cut off.
+	Code, Message string
+	// Since is when the loop began in which the backoff was seen first; it is not extended by a second failure.
+	Since time.Time
+}
+
+// textPrefix begins the text of 1.29 and before.
+const textPrefix = "Cluster-autoscaler status at "
+
+// Parse reads the text under Key, in either form. It takes what it does not know as later additions, and
+// returns an error that names the field if one has another type. There are no sentinel errors: a status that
+// cannot be read is as good as none.
+func Parse(data string) (*Status, error) {
+	parse := parseYAML
+	if strings.HasPrefix(data, textPrefix) {
+		parse = parseText
+	}
+	s, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("status of Cluster Autoscaler: %w", err)
+	}
+	return s, nil
+}
+
+// ParseTime reads a time as Go prints it, whatever its zone and with a reading of the monotonic clock or
+// without, or one of RFC 3339.
+func ParseTime(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	// The name of the zone may be any word, and says nothing that the offset does not.
+	words := strings.Fields(text)
+	return time.Parse("2006-01-02 15:04:05 -0700", strings.Join(words[:min(3, len(words))], " "))
+}
+
+// document is what is read of the YAML.
+type document struct {
+	Time             string `json:"time"`
+	AutoscalerStatus string `json:"autoscalerStatus"`
+	Message          string `json:"message"`
+	NodeGroups       []struct {
+		Name   string `json:"name"`
+		Health struct {
+			Status     string `json:"status"`
+			NodeCounts struct {
+				Registered struct {
+					Ready        int `json:"ready"`
+					NotStarted   int `json:"notStarted"`
+					BeingDeleted int `json:"beingDeleted"`
+					Unready      struct {
+						Total int `json:"total"`
+					} `json:"unready"`
+				} `json:"registered"`
+				LongUnregistered int `json:"longUnregistered"`
+				Unregistered     int `json:"unregistered"`
+			} `json:"nodeCounts"`
+			CloudProviderTarget int `json:"cloudProviderTarget"`
+			MinSize             int `json:"minSize"`
+			MaxSize             int `json:"maxSize"`
+		} `json:"health"`
+		ScaleUp struct {
+			Status      string `json:"status"`
+			BackoffInfo struct {
+				ErrorCode    string `json:"errorCode"`
+				ErrorMessage string `json:"errorMessage"`
+			} `json:"backoffInfo"`
+			LastTransitionTime string `json:"lastTransitionTime"`
+		} `json:"scaleUp"`
+	} `json:"nodeGroups"`
+}
+
+func parseYAML(data string) (*Status, error) {
+	var d document
+	if err := yaml.Unmarshal([]byte(data), &d); err != nil {
+		return nil, err
+	}
+	at, err := ParseTime(d.Time)
+	if err != nil {
+		return nil, fmt.Errorf("time: %w", err)
+	}
+	s := &Status{Time: at, Running: d.AutoscalerStatus == "Running", Message: d.Message}
+	for i, g := range d.NodeGroups {
+		counts := g.Health.NodeCounts
+		group := Group{
+			Name: g.Name, Target: g.Health.CloudProviderTarget, MinSize: g.Health.MinSize, MaxSize: g.Health.MaxSize,
+			Ready: counts.Registered.Ready, NotStarted: counts.Registered.NotStarted, Unready: counts.Registered.Unready.Total,
+			LongUnregistered: counts.LongUnregistered, Unregistered: counts.Unregistered, BeingDeleted: counts.Registered.BeingDeleted,
+			Healthy: g.Health.Status == "Healthy", ScaleUp: ScaleUp(g.ScaleUp.Status),
+		}
+		if since := g.ScaleUp.LastTransitionTime; since != "" {
+			if group.Since, err = ParseTime(since); err != nil {
+				return nil, fmt.Errorf("nodeGroups[%d].scaleUp.lastTransitionTime: %w", i, err)
+			}
+		}
+		group.blocked(g.ScaleUp.BackoffInfo.ErrorCode, g.ScaleUp.BackoffInfo.ErrorMessage)
+		s.Groups = append(s.Groups, group)
+	}
+	return s, nil
+}
+
+// blocked fills in the backoff of a group whose scale-ups are in one.
+func (g *Group) blocked(code, message string) {
+	g.Backoff = nil
+	if g.ScaleUp == InBackoff {
+		g.Backoff = &Backoff{Code: code, Message: message, Since: g.Since}
+	}
+}
