@@ -19,7 +19,7 @@
 // member and takes that back. workloadspread/admission answers the webhooks of WorkloadSpreads, and
 // workloadspread/schedule says whether their new pods would find a node. Of the
 // internal ones, simulate plays scenarios in
-// virtual time on the cloud in memory, plan answers planning documents, explain says why the node
+// virtual time on the cloud in memory, plan answers planning documents, doctor says what keeps the node groups of a cluster from being even and the least that helps, explain says why the node
 // groups of a fleet are similar or not, and pending what topology spread constraints mean to
 // its pending pods, placement says why the replicas of FederatedReplicaSets run where they do, subsets why the pods of
 // WorkloadSpreads are in their subsets, fakecloud serves the cloud in memory to Cluster Autoscaler

@@ -15,7 +15,7 @@ import (
 // oneDecision has the production code that uses each function by which nodes are shared. What replaces
 // such a function in its one place changes everything that is named here, and nothing else decides.
 var oneDecision = map[string][]string{
-	"nodegroupset.Split":   {"internal/linked", "internal/plan", "spreadplan", "steering"},
+	"nodegroupset.Split":   {"internal/doctor", "internal/linked", "internal/plan", "spreadplan", "steering"},
 	"spreadplan.New":       {"internal/linked"},
 	"topologyspread.Split": {"internal/pending", "internal/plan", "spreadplan"},
 	"steering.New":         {"sidecar"},

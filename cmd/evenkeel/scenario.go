@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/document/live"
 	"github.com/evenkeel/evenkeel/internal/simulate"
@@ -235,7 +237,10 @@ const emptyGroup = `- name: %q
 var zeros = regexp.MustCompile(`,"(?:daemonEndpoints":\{"kubeletEndpoint":\{"Port":0\}\}|nodeInfo":\{[^{}]*\})`)
 
 // liveCluster names a cluster to read instead of files.
-type liveCluster struct{ kubeconfig, context, namespace string }
+type liveCluster struct {
+	kubeconfig, context, namespace string
+	status                         string // the name of the ConfigMap if it is not the usual one
+}
 
 // liveFlags have no effect if files are read.
 var liveFlags = []string{"kubeconfig", "context", "namespace"}
@@ -269,6 +274,7 @@ func (l *liveCluster) readables() []readable {
 		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/" + version + "/" + name}, without, true}
 	}
 	const storage, apps = "storage.k8s.io", "apps"
+	status := cmp.Or(l.status, autoscalerstatus.ConfigMap)
 	return []readable{
 		core("nodes", "", ""),
 		core("pods", "status.phase!=Succeeded,status.phase!=Failed", ""),
@@ -290,14 +296,19 @@ func (l *liveCluster) readables() []readable {
 		group("poddisruptionbudgets", "policy", "scale-down moves pods that budgets would protect"),
 		group("priorityclasses", "scheduling.k8s.io", "only pods that tell their own priority have one"),
 		{live.Resource{
-			Name: "configmap " + l.namespace + "/cluster-autoscaler-status",
-			Path: "/api/v1/namespaces/" + l.namespace + "/configmaps/cluster-autoscaler-status",
+			Name: "configmap " + l.namespace + "/" + status,
+			Path: "/api/v1/namespaces/" + l.namespace + "/configmaps/" + status,
 		}, "Cluster Autoscaler's bounds of node groups are not known", false},
 	}
 }
 
 // eachObject reads the cluster. Optional resources that are missing are reported as notes.
 func (l *liveCluster) eachObject(ctx context.Context, each func(from string, item document.Item) error) (notes []string, err error) {
+	return l.read(ctx, l.readables(), each)
+}
+
+// read reads some resources of the cluster.
+func (l *liveCluster) read(ctx context.Context, of []readable, each func(from string, item document.Item) error) (notes []string, err error) {
 	none := &usageError{errors.New("no file given and no cluster found"), "name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
 	config, err := kubectlConfig(l.kubeconfig, l.context, none)
 	if err != nil {
@@ -307,7 +318,7 @@ func (l *liveCluster) eachObject(ctx context.Context, each func(from string, ite
 	if err != nil {
 		return nil, &usageError{err, "--kubeconfig says how the cluster is reached"}
 	}
-	for _, r := range l.readables() {
+	for _, r := range of {
 		for item, err := range reader.Objects(ctx, r.Resource) {
 			switch {
 			case apierrors.IsNotFound(err) && r.without != "": // the server does not have this resource, so there are no objects

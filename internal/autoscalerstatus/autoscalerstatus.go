@@ -98,41 +98,50 @@ func ParseTime(text string) (time.Time, error) {
 	return time.Parse("2006-01-02 15:04:05 -0700", strings.Join(words[:min(3, len(words))], " "))
 }
 
-// document is what is read of the YAML.
-type document struct {
-	Time             string `json:"time"`
-	AutoscalerStatus string `json:"autoscalerStatus"`
-	Message          string `json:"message"`
-	NodeGroups       []struct {
-		Name   string `json:"name"`
-		Health struct {
-			Status     string `json:"status"`
-			NodeCounts struct {
-				Registered struct {
-					Ready        int `json:"ready"`
-					NotStarted   int `json:"notStarted"`
-					BeingDeleted int `json:"beingDeleted"`
-					Unready      struct {
-						Total int `json:"total"`
-					} `json:"unready"`
-				} `json:"registered"`
-				LongUnregistered int `json:"longUnregistered"`
-				Unregistered     int `json:"unregistered"`
-			} `json:"nodeCounts"`
-			CloudProviderTarget int `json:"cloudProviderTarget"`
-			MinSize             int `json:"minSize"`
-			MaxSize             int `json:"maxSize"`
-		} `json:"health"`
-		ScaleUp struct {
-			Status      string `json:"status"`
-			BackoffInfo struct {
-				ErrorCode    string `json:"errorCode"`
-				ErrorMessage string `json:"errorMessage"`
-			} `json:"backoffInfo"`
-			LastTransitionTime string `json:"lastTransitionTime"`
-		} `json:"scaleUp"`
-	} `json:"nodeGroups"`
-}
+// document and the types below are what is read of the YAML. They have names for the sake of error messages.
+type (
+	document struct {
+		Time             string  `json:"time"`
+		AutoscalerStatus string  `json:"autoscalerStatus"`
+		Message          string  `json:"message"`
+		NodeGroups       []group `json:"nodeGroups"`
+	}
+	group struct {
+		Name    string  `json:"name"`
+		Health  health  `json:"health"`
+		ScaleUp scaleUp `json:"scaleUp"`
+	}
+	health struct {
+		Status              string `json:"status"`
+		NodeCounts          counts `json:"nodeCounts"`
+		CloudProviderTarget int    `json:"cloudProviderTarget"`
+		MinSize             int    `json:"minSize"`
+		MaxSize             int    `json:"maxSize"`
+	}
+	counts struct {
+		Registered       registered `json:"registered"`
+		LongUnregistered int        `json:"longUnregistered"`
+		Unregistered     int        `json:"unregistered"`
+	}
+	registered struct {
+		Ready        int     `json:"ready"`
+		NotStarted   int     `json:"notStarted"`
+		BeingDeleted int     `json:"beingDeleted"`
+		Unready      unready `json:"unready"`
+	}
+	unready struct {
+		Total int `json:"total"`
+	}
+	scaleUp struct {
+		Status             string      `json:"status"`
+		BackoffInfo        backoffInfo `json:"backoffInfo"`
+		LastTransitionTime string      `json:"lastTransitionTime"`
+	}
+	backoffInfo struct {
+		ErrorCode    string `json:"errorCode"`
+		ErrorMessage string `json:"errorMessage"`
+	}
+)
 
 func parseYAML(data string) (*Status, error) {
 	var d document

@@ -141,6 +141,8 @@ type Dumped struct {
 	// Empty are the names and bounds of groups that Cluster Autoscaler knows and that have no node.
 	// They are not in the scenario, because their templates are unknown.
 	Empty []v1alpha1.ScenarioNodeGroup
+	// Known are the names of groups in Cluster Autoscaler's status, by their names in the scenario.
+	Known map[string]string
 	// Notes describe missing information.
 	Notes []string
 }
@@ -242,6 +244,7 @@ func (d *Dump) addObjects(out *Dumped) {
 // addGroups adds the groups, with their bounds.
 func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptions) {
 	inStatus := d.matchBounds(members)
+	out.Known = inStatus
 	var unbounded, above, planes []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		size := int32(len(members[name]))

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
+	"github.com/evenkeel/evenkeel/internal/doctor"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/document/live"
+	"github.com/evenkeel/evenkeel/internal/pending"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// newDoctor builds the command that says what keeps node groups from being even, and the least that helps.
+func newDoctor() *cobra.Command {
+	var output printing.Flags
+	c := checkup{fromDump: fromDump{limit: document.DefaultMaxStream}}
+	cmd := &cobra.Command{
+		Use:   "doctor [FILE...|-]",
+		Short: "Show what keeps node groups from being even, and the least that helps",
+		Long: `Show what keeps the node groups of a cluster from being even: how Cluster Autoscaler is started, which groups it takes for similar
+and why not, what its status says, and what that costs here. At the end stands the least that helps: flags of Cluster Autoscaler,
+evenkeel as its expander, evenkeel as its provider too, or evenkeel linked into it. Often that is Cluster Autoscaler alone.
+
+Without a FILE the cluster itself is read, as by kubectl: with --kubeconfig, $KUBECONFIG or ~/.kube/config, or in a pod by its
+service account. Nothing is written to it. A FILE contains lists or objects as kubectl get -o json or -o yaml prints them; a folder
+stands for the files in it, "-" is standard input. Have nodes, pods and Deployments in them, and Cluster Autoscaler's status:
+  kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml
+
+The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or a file is wrong.`,
+		Example: `  evenkeel doctor --context production
+  evenkeel doctor dump.yaml status.yaml -o wide
+  kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml | evenkeel doctor -`,
+		GroupID: groupAnswers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			silence()
+			c.files = slices.Concat(c.files, args)
+			printer := output.Printer(cmd)
+			var seen *doctor.Observation
+			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
+			err := interruptibly(cmd.Context(), func() (err error) {
+				seen, err = c.observe(cmd, meter.reading)
+				return err
+			})
+			meter.end()
+			if err != nil {
+				return err
+			}
+			diagnosis, err := doctor.Diagnose(seen)
+			if err != nil {
+				return &usageError{err, "a node says what a new one looks like"}
+			}
+			if err := printer.Result(diagnosis, diagnosisParts(printer.Wide(), &diagnosis.Status)...); err != nil {
+				return err
+			}
+			if len(diagnosis.Status.Findings) > 0 {
+				return errReported
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&c.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
+	flags.StringVar(&c.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
+	addNow(flags, &c.now)
+	flags.Var(&c.limit, "max-file-size", "refuse larger files")
+	c.live.addTo(flags)
+	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
+	return cmd
+}
+
+// checkup reads a cluster or its dump.
+type checkup struct {
+	fromDump
+	dump     simulate.Dump
+	seen     doctor.Observation
+	statuses []*v1.ConfigMap
+}
+
+// observe reads all that is known of the cluster.
+func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) (*doctor.Observation, error) {
+	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(c.files) > 0 {
+		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(c.files, ", ")), "either files are read or a cluster"}
+	}
+	var count simulate.Progress
+	count.Step.Of = "objects"
+	each := func(from string, item document.Item) error {
+		count.Step.Done++
+		count.Step.Doing = "reading " + from
+		progress(count)
+		return c.take(item)
+	}
+	c.seen.Now = c.now
+	var err error
+	if len(c.files) > 0 {
+		err = c.eachObject(inputsOf(cmd).open, each)
+	} else {
+		err = c.readLive(cmd, each)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(c.seen.Nodes) == 0:
+		return nil, &usageError{errors.New(cmp.Or(strings.Join(c.files, ", "), "the cluster") + ": holds no Node"), "its nodes say what the node groups are"}
+	}
+	if err := c.readStatus(); err != nil {
+		return nil, err
+	}
+	return &c.seen, c.readGroups(cmd.Context())
+}
+
+// take takes one object.
+func (c *checkup) take(item document.Item) error {
+	switch object := item.Object.(type) {
+	case *appsv1.Deployment:
+		c.seen.AddWorkload(object)
+		return nil
+	case *v1.ConfigMap:
+		if object.Annotations[autoscalerstatus.LastUpdated] != "" || object.Name == autoscalerstatus.ConfigMap {
+			c.statuses = append(c.statuses, object)
+		}
+		return nil
+	case *v1.Pod:
+		c.seen.AddWorkload(object)
+	case *v1.Node:
+		c.seen.Nodes = append(c.seen.Nodes, object)
+		if pool := object.Labels[nodegroupset.KarpenterPool]; pool != "" && !slices.Contains(c.seen.Pools, pool) {
+			c.seen.Pools = append(c.seen.Pools, pool)
+		}
+	}
+	return c.dump.Add(item)
+}
+
+// readLive reads the cluster itself: Deployments first, as the flags of Cluster Autoscaler say where its status is.
+func (c *checkup) readLive(cmd *cobra.Command, each func(from string, item document.Item) error) error {
+	deployments := readable{live.Resource{Name: "deployments.apps", Path: "/apis/apps/v1/deployments"}, "how Cluster Autoscaler is started is seen on its pods only", false}
+	missing, err := c.live.read(cmd.Context(), []readable{deployments}, each)
+	if err != nil {
+		return err
+	}
+	if len(c.seen.Autoscalers) > 0 {
+		by := &c.seen.Autoscalers[0]
+		c.live.status = by.Flags.Get("status-config-map-name", "")
+		if !cmd.Flags().Changed("namespace") {
+			c.live.namespace = by.Flags.Get("namespace", by.Namespace)
+		}
+	}
+	more, err := c.live.eachObject(cmd.Context(), each)
+	if c.now.IsZero() {
+		c.seen.Now = now()
+	}
+	c.seen.Missing = append(missing, more...)
+	return err
+}
+
+// readStatus reads the status of Cluster Autoscaler, of the ConfigMap that its flags name.
+func (c *checkup) readStatus() error {
+	name := autoscalerstatus.ConfigMap
+	for i := range c.seen.Autoscalers {
+		name = c.seen.Autoscalers[i].Flags.Get("status-config-map-name", name)
+	}
+	at := slices.IndexFunc(c.statuses, func(m *v1.ConfigMap) bool { return m.Name == name })
+	if at < 0 {
+		return nil
+	}
+	found := c.statuses[at].DeepCopy()
+	status, err := autoscalerstatus.Parse(found.Data[autoscalerstatus.Key])
+	if err != nil {
+		c.seen.StatusProblem = fmt.Sprintf("ConfigMap %s/%s: %v", found.Namespace, found.Name, err)
+		return nil
+	}
+	c.seen.Status = status
+	found.Name = autoscalerstatus.ConfigMap // where the dump looks for bounds
+	return c.dump.Add(document.Item{APIVersion: "v1", Kind: "ConfigMap", Namespace: found.Namespace, Name: found.Name, Object: found})
+}
+
+// readGroups makes the node groups of the nodes, with the templates that Cluster Autoscaler would compare now.
+func (c *checkup) readGroups(ctx context.Context) error {
+	dumped := c.scenario()
+	if dumped == nil {
+		return nil
+	}
+	c.seen.Label = dumped.Scenario.Spec.GroupLabel
+	slices.SortFunc(c.seen.Nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
+	members := map[string][]*v1.Node{}
+	for i, name := range nodegroupset.ParseGroupLabel(dumped.Scenario.Spec.GroupLabel).Names(c.seen.Nodes) {
+		members[name] = append(members[name], c.seen.Nodes[i])
+	}
+	for _, g := range dumped.Scenario.Spec.NodeGroups {
+		c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: g.Name, Known: dumped.Known[g.Name], Nodes: members[g.Name], Zones: g.Zones})
+	}
+	setup, err := simulate.Load(&document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name, Object: dumped.Scenario}, simulate.Files{})
+	if err != nil {
+		return err
+	}
+	moment, err := simulate.See(ctx, setup, 0)
+	if err != nil {
+		return err
+	}
+	for _, g := range moment.Groups {
+		at := slices.IndexFunc(c.seen.Groups, func(of doctor.Group) bool { return of.Name == g.ID })
+		if at >= 0 && g.Err == nil {
+			c.seen.Groups[at].Template = g.Template
+		}
+	}
+	for _, g := range dumped.Empty {
+		c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: g.Name, Known: g.Name})
+	}
+	c.seen.Pending, err = pending.Spreads(moment.Checker, pending.OfRound(moment.Nodes, moment.Pending, moment.Groups))
+	return err
+}
+
+// scenario makes a scenario of the dump; nil if it is not known which nodes are of one group, and then that is a finding.
+func (c *checkup) scenario() *simulate.Dumped {
+	c.options.Name, c.options.Max = "doctor", 1000
+	dumped, err := c.dump.Scenario(c.options)
+	if label := c.labelOfStatus(); err != nil && c.options.GroupLabel == "" && label != "" {
+		c.options.GroupLabel = label
+		dumped, err = c.dump.Scenario(c.options)
+	}
+	if err != nil {
+		c.seen.GroupsProblem = err.Error()
+		return nil
+	}
+	return dumped
+}
+
+// labelOfStatus is the first label, by name, whose values are the names of all groups with nodes in the status; empty if
+// there is none.
+func (c *checkup) labelOfStatus() string {
+	values := map[string]map[string]bool{} // by label
+	for _, n := range c.seen.Nodes {
+		for key, value := range n.Labels {
+			if values[key] == nil {
+				values[key] = map[string]bool{}
+			}
+			values[key][value] = true
+		}
+	}
+	if c.seen.Status == nil {
+		return ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		named := 0
+		for _, g := range c.seen.Status.Groups {
+			if g.Ready == 0 {
+				continue
+			}
+			if !values[key][path.Base(g.Name)] {
+				named = 0
+				break
+			}
+			named++
+		}
+		if named > 0 {
+			return key
+		}
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/internal/document"
+)
+
+// TestDoctorOnKindsOfClusters diagnoses dumps of many kinds of clusters. Beside each dump is what the program prints, which
+// -update writes.
+func TestDoctorOnKindsOfClusters(t *testing.T) {
+	dumps, err := filepath.Glob("testdata/clusters/*.yaml")
+	if err != nil || len(dumps) < 10 {
+		t.Fatal(len(dumps), "dumps:", err)
+	}
+	for _, dump := range dumps {
+		t.Run(strings.TrimSuffix(filepath.Base(dump), ".yaml"), func(t *testing.T) {
+			doctor := func(args ...string) (string, int) {
+				var out, problems bytes.Buffer
+				code := run(t.Context(), append([]string{"doctor", "-f", dump}, args...), strings.NewReader(""), &out, &problems)
+				if problems.Len() > 0 {
+					t.Errorf("%q: %s", args, problems.String())
+				}
+				return out.String(), code
+			}
+			text, code := doctor("-o", "wide")
+			golden := strings.TrimSuffix(dump, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), text); diff != "" {
+				t.Errorf("prints (-want +got):\n%s", diff)
+			}
+			if _, fine := strings.CutPrefix(text, "nothing to do"); fine != (code == exitSuccess) || !fine && code != exitFailure {
+				t.Errorf("exit code %d with\n%s", code, text)
+			}
+			asJSON, _ := doctor("-o", "json")
+			asYAML, _ := doctor("-o", "yaml")
+			converted, err := yaml.YAMLToJSON([]byte(asYAML))
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := yaml.YAMLToJSON([]byte(asJSON))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(again), string(converted)); diff != "" {
+				t.Errorf("JSON and YAML differ (-json +yaml):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDoctorReadsAClusterItself serves a dump as an API server does, which refuses services.
+func TestDoctorReadsAClusterItself(t *testing.T) {
+	lists := map[string][]any{}
+	for item, err := range document.Objects("dump", open(t, "testdata/clusters/cluster-api.yaml"), document.StreamOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch item.Kind {
+		case "Node":
+			lists["/api/v1/nodes"] = append(lists["/api/v1/nodes"], item.Object)
+		case "Deployment":
+			lists["/apis/apps/v1/deployments"] = append(lists["/apis/apps/v1/deployments"], item.Object)
+		case "ConfigMap":
+			lists["/api/v1/namespaces/capi/configmaps/cluster-autoscaler-status"] = []any{item.Object}
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer := func(code int, value any) {
+			w.WriteHeader(code)
+			if err := json.NewEncoder(w).Encode(value); err != nil {
+				t.Error(err)
+			}
+		}
+		objects, known := lists[r.URL.Path]
+		switch {
+		case r.Method != http.MethodGet:
+			t.Errorf("%s %s", r.Method, r.URL.Path)
+		case r.URL.Path == "/api/v1/services":
+			answer(http.StatusForbidden, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: 403, Reason: metav1.StatusReasonForbidden, Message: "services is forbidden"})
+		case strings.Contains(r.URL.Path, "/configmaps/") && known:
+			answer(http.StatusOK, objects[0])
+		case known || r.URL.Path == "/api/v1/pods":
+			answer(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": append([]any{}, objects...)})
+		default:
+			answer(http.StatusNotFound, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: 404, Reason: metav1.StatusReasonNotFound})
+		}
+	}))
+	defer server.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for moment, stale := range map[string]bool{"2026-06-01T12:00:30Z": false, "2026-06-01T13:00:00Z": true} {
+		var out, problems bytes.Buffer
+		code := run(t.Context(), []string{"doctor", "--kubeconfig", kubeconfig, "--now", moment}, strings.NewReader(""), &out, &problems)
+		if code != exitFailure || problems.Len() > 0 {
+			t.Errorf("exit code %d: %s", code, problems.String())
+		}
+		for _, want := range []string{"--balancing-label=node.kubernetes.io/instance-type", "MissingRights: not everything may be read: services of", "md-a,md-b   6"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("does not show %q:\n%s", want, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "OldStatus") != stale {
+			t.Errorf("at %s:\n%s", moment, out.String())
+		}
+	}
+}
+
+func open(t *testing.T, name string) io.Reader {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(text)
+}
+
+func TestDoctorRefusesBadInput(t *testing.T) {
+	for want, args := range map[string][]string{
+		"no such file":  {"missing.yaml"},
+		"holds no Node": {"../../configs/examples/split.yaml"},
+		"--kubeconfig does not go with dump.yaml": {"dump.yaml", "--kubeconfig=k"},
+		"must be one of table, wide, json, yaml":  {"-o", "html"},
+		"must be a time":                          {"--now=noon"},
+	} {
+		var out, problems bytes.Buffer
+		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage || !strings.Contains(problems.String(), want) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d, %s%s, want %q", args, code, out.String(), problems.String(), want)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// program is the name of Cluster Autoscaler's binary and of its image.
+const program = "cluster-autoscaler"
+
+// Autoscaler is a Cluster Autoscaler of the cluster.
+type Autoscaler struct {
+	// Kind, Namespace and Name are the object that runs it: a Deployment, else a Pod.
+	Kind, Namespace, Name string
+	Container, Image      string
+	// Minor is 36 for 1.36; 0 if the tag of the image does not say.
+	Minor int
+	// Linked says that evenkeel is linked into it, by the name of the image.
+	Linked bool
+	// Replicas are those wanted, Ready those that run.
+	Replicas, Ready int32
+	Flags           Flags
+
+	position int // of the container
+}
+
+// Steering is an evenkeel that Cluster Autoscaler may ask.
+type Steering struct {
+	Way                   Way // WayExpander or WaySidecar
+	Kind, Namespace, Name string
+}
+
+// Version is the release without the patch, such as 1.36; empty if it is unknown.
+func (a *Autoscaler) Version() string {
+	if a.Minor == 0 {
+		return ""
+	}
+	return "1." + strconv.Itoa(a.Minor)
+}
+
+// AddWorkload takes a Deployment or a Pod and reports whether Cluster Autoscaler or evenkeel runs in it. Other
+// objects are passed over. Pods of a Deployment that is known count once, with it.
+func (o *Observation) AddWorkload(object any) bool {
+	found := false
+	switch w := object.(type) {
+	case *appsv1.Deployment:
+		replicas := int32(1)
+		if w.Spec.Replicas != nil {
+			replicas = *w.Spec.Replicas
+		}
+		found = o.addTemplate("Deployment", &w.ObjectMeta, &w.Spec.Template.Spec, replicas, w.Status.ReadyReplicas)
+	case *v1.Pod:
+		ready := int32(0)
+		for _, c := range w.Status.Conditions {
+			if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+				ready = 1
+			}
+		}
+		found = o.addTemplate("Pod", &w.ObjectMeta, &w.Spec, 1, ready)
+	}
+	return found
+}
+
+func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1.PodSpec, replicas, ready int32) (found bool) {
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		image, tag := splitImage(c.Image)
+		words := slices.Concat(c.Command, c.Args)
+		if way := evenkeelIn(image, words); way != "" {
+			o.Steering = append(o.Steering, Steering{way, kind, meta.Namespace, meta.Name})
+			found = true
+		}
+		flags := readFlags(c.Command, c.Args)
+		if !strings.HasPrefix(image, program) && !flags.names(program) {
+			continue
+		}
+		o.Autoscalers = append(o.Autoscalers, Autoscaler{
+			Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minorOf(tag),
+			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i,
+		})
+		found = true
+	}
+	return found
+}
+
+// splitImage returns the last part of the name of an image, and its tag.
+func splitImage(image string) (name, tag string) {
+	image, _, _ = strings.Cut(image, "@")
+	name, tag, _ = strings.Cut(path.Base(image), ":")
+	return name, tag
+}
+
+var release = regexp.MustCompile(`(?:^|[^0-9.])1\.(\d+)(?:\D|$)`)
+
+func minorOf(tag string) int {
+	match := release.FindStringSubmatch(tag)
+	if match == nil {
+		return 0
+	}
+	minor, err := strconv.Atoi(match[1])
+	if err != nil {
+		return 0
+	}
+	return minor
+}
+
+// evenkeelIn returns what evenkeel does in a container; empty if it is something else.
+func evenkeelIn(image string, words []string) Way {
+	at := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == "evenkeel" })
+	if at < 0 && !strings.HasPrefix(image, "evenkeel") || at+1 >= len(words) {
+		return ""
+	}
+	switch words[at+1] {
+	case "sidecar":
+		return WaySidecar
+	case "expander":
+		return WayExpander
+	}
+	return ""
+}
+
+// settle leaves out pods of workloads that are known otherwise: a Deployment, or a pod of the same owner.
+func (o *Observation) settle() {
+	of := func(kind string) bool {
+		return slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind == kind })
+	}
+	if of("Deployment") {
+		o.Autoscalers = slices.DeleteFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind == "Pod" })
+	}
+	slices.SortStableFunc(o.Autoscalers, func(a, b Autoscaler) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	// Replicas are pods with equal containers.
+	o.Autoscalers = slices.CompactFunc(o.Autoscalers, func(a, b Autoscaler) bool {
+		return a.Kind == "Pod" && b.Kind == "Pod" && a.Image == b.Image && slices.Equal(a.Flags.words, b.Flags.words)
+	})
+}
+
+// Flags are the flags that Cluster Autoscaler is started with.
+type Flags struct {
+	words  []string
+	values map[string][]string
+	// field, command or args, has the flags, from the position begin of words on; empty if a shell has them.
+	field string
+	begin int
+}
+
+// switches are the flags without a value of their own that matter here.
+var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up"}
+
+// readFlags reads the command of a container, also where a shell runs it.
+func readFlags(command, args []string) Flags {
+	f := Flags{words: slices.Concat(command, args), values: map[string][]string{}, field: "command"}
+	if len(args) > 0 {
+		f.field, f.begin = "args", len(command)
+	}
+	if slices.ContainsFunc(f.words, func(w string) bool { return strings.Contains(w, program) && strings.ContainsAny(w, " \n\t") }) {
+		f.words, f.field = strings.Fields(strings.Join(f.words, " ")), ""
+	}
+	for i, word := range f.words {
+		if !strings.HasPrefix(word, "-") {
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		name = strings.ReplaceAll(name, "_", "-")
+		if !given && slices.Contains(switches, name) {
+			value = "true"
+		} else if !given && i+1 < len(f.words) && !strings.HasPrefix(f.words[i+1], "-") {
+			value = f.words[i+1]
+		}
+		f.values[name] = append(f.values[name], strings.Trim(value, `"'`))
+	}
+	return f
+}
+
+// names reports whether a word is the name of a program.
+func (f *Flags) names(program string) bool {
+	return slices.ContainsFunc(f.words, func(w string) bool { return path.Base(w) == program })
+}
+
+// Get returns the last value of a flag, and the default without one.
+func (f *Flags) Get(name, otherwise string) string {
+	if all := f.values[name]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return otherwise
+}
+
+// All returns all values of a flag that may be repeated.
+func (f *Flags) All(name string) []string { return f.values[name] }
+
+// Is returns the value of a switch.
+func (f *Flags) Is(name string, otherwise bool) bool {
+	value, err := strconv.ParseBool(f.Get(name, strconv.FormatBool(otherwise)))
+	return err == nil && value
+}
+
+// expanders are the strategies in their order.
+func (f *Flags) expanders() []string {
+	return strings.Split(strings.ReplaceAll(f.Get("expander", "least-waste"), " ", ""), ",")
+}
+
+// asks reports whether Cluster Autoscaler asks an expander by gRPC.
+func (f *Flags) asks() bool {
+	return slices.Contains(f.expanders(), "grpc") && f.Get("grpc-expander-url", "") != ""
+}

@@ -1,0 +1,217 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
+	"github.com/evenkeel/evenkeel/internal/spelling"
+)
+
+// few is how many names a sentence has.
+const few = 5
+
+// staleAfter is when a status is too old for an autoscaler that runs: its loops take seconds.
+const staleAfter = 5 * time.Minute
+
+// diagnoser collects the result.
+type diagnoser struct {
+	o      *Observation
+	by     *Autoscaler // nil if it is not visible
+	groups map[string]*Group
+	steers Way // what evenkeel does already; empty if it does not
+	fleet  *fleet
+	result Result
+}
+
+// Diagnose says what is wrong and what helps. The error is about a template that cannot be compared.
+func Diagnose(o *Observation) (*Diagnosis, error) {
+	o.settle()
+	d := &diagnoser{o: o, groups: map[string]*Group{}, result: Result{
+		Autoscalers: []AutoscalerResult{}, Groups: []GroupResult{}, Sets: []SetResult{}, Findings: []Finding{}, Notes: slices.Clone(o.Notes),
+	}}
+	if len(o.Autoscalers) > 0 {
+		d.by = &o.Autoscalers[0]
+	}
+	d.autoscaler()
+	d.status()
+	d.readGroups()
+	d.readFleet()
+	if err := d.fleet.fill(); err != nil {
+		return nil, err
+	}
+	d.sets()
+	d.bounds()
+	d.nodes()
+	d.spreads()
+	if len(o.Missing) > 0 {
+		d.find(Finding{
+			Severity: Warning, Reason: MissingRights, Message: "not everything may be read: " + strings.Join(o.Missing, "; "),
+			Remedy: "give the user the rights that the message names",
+		})
+	}
+	d.recommend()
+	slices.SortStableFunc(d.result.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), -cmp.Compare(a.Apart, b.Apart))
+	})
+	return &Diagnosis{APIVersion: v1alpha1.APIVersion, Kind: Kind, Status: d.result}, nil
+}
+
+// autoscaler looks for Cluster Autoscaler, and whether evenkeel is asked by it.
+func (d *diagnoser) autoscaler() {
+	if len(d.o.Pools) > 0 {
+		d.note("Karpenter makes the nodes of " + spelling.List(d.o.Pools, few) + "; they are of no node group, and nothing here is about them")
+	}
+	for i := range d.o.Autoscalers {
+		a := &d.o.Autoscalers[i]
+		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{
+			Kind: a.Kind, Namespace: a.Namespace, Name: a.Name, Image: a.Image, Version: a.Version(), Provider: a.Flags.Get("cloud-provider", ""),
+			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.expanders(), ","), AsksGRPC: a.Flags.asks(),
+		})
+		if a.Ready == 0 {
+			why := "none of its pods is ready"
+			if a.Replicas == 0 {
+				why = "it is scaled to zero"
+			}
+			d.find(Finding{
+				Severity: Error, Reason: AutoscalerDown, Message: fmt.Sprintf("%s does not run: %s", a.title(), why),
+				Remedy: fmt.Sprintf("kubectl -n %s describe %s %s says why", a.Namespace, strings.ToLower(a.Kind), a.Name),
+			})
+		}
+	}
+	switch {
+	case d.by == nil && d.o.Status == nil:
+		message := "no Cluster Autoscaler is in the cluster: neither a Deployment or pod of it nor its status"
+		if len(d.o.Pools) > 0 {
+			message += "; Karpenter is all that makes nodes"
+		}
+		d.find(Finding{Severity: Warning, Reason: NoAutoscaler, Message: message, Remedy: "without it nothing resizes node groups, and there is nothing to balance; if it runs elsewhere, add its Deployment to the files"})
+	case d.by == nil:
+		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{Kind: "Hidden"})
+		d.note("Cluster Autoscaler runs where it cannot be seen, as one that the cloud manages; its flags are unknown")
+	case len(d.o.Autoscalers) > 1:
+		var names []string
+		for i := range d.o.Autoscalers {
+			names = append(names, d.o.Autoscalers[i].title())
+		}
+		d.find(Finding{
+			Severity: Warning, Reason: SeveralAutoscalers, Message: "Cluster Autoscaler is there more than once: " + spelling.List(names, few) + "; what follows is about the first",
+			Remedy: "leave one for each node group: several of them resize the same groups",
+		})
+	}
+	d.asked()
+}
+
+func (a *Autoscaler) title() string {
+	return fmt.Sprintf("%s %s/%s", strings.ToLower(a.Kind), a.Namespace, a.Name)
+}
+
+// asked looks whether Cluster Autoscaler asks an evenkeel that is there.
+func (d *diagnoser) asked() {
+	if d.by == nil {
+		return
+	}
+	balancing := d.by.Flags.Is("balance-similar-node-groups", false)
+	if d.by.Linked && balancing {
+		d.steers = WayLinked
+	}
+	if len(d.o.Steering) == 0 {
+		if d.by.Flags.asks() {
+			d.note("Cluster Autoscaler asks an expander at " + d.by.Flags.Get("grpc-expander-url", "") + "; if that is evenkeel, add its Deployment to the files")
+		}
+		return
+	}
+	s := slices.MaxFunc(d.o.Steering, func(a, b Steering) int { return cmp.Compare(slices.Index(ways, a.Way), slices.Index(ways, b.Way)) })
+	chain := d.by.Flags.expanders()
+	at := slices.Index(chain, "grpc")
+	switch {
+	case !d.by.Flags.asks():
+		d.find(Finding{
+			Severity: Error, Reason: NotAsked,
+			Message: fmt.Sprintf("evenkeel runs in %s %s/%s, but Cluster Autoscaler does not ask it: --expander is %s", strings.ToLower(s.Kind), s.Namespace, s.Name, strings.Join(chain, ",")),
+			Flags:   []string{"--expander=grpc," + chain[0], "--grpc-expander-url=HOST:PORT", "--grpc-expander-cert=FILE"}, Remedy: "set the flags, with the address and the certificate of evenkeel",
+		})
+		return
+	case at > 0:
+		d.find(Finding{
+			Severity: Warning, Reason: AskedLate, Message: fmt.Sprintf("--expander=%s asks evenkeel about what %s leaves, which may be a single group of a set", strings.Join(chain, ","), strings.Join(chain[:at], ",")),
+			Flags: []string{"--expander=grpc," + strings.Join(slices.Delete(slices.Clone(chain), at, at+1), ",")}, Remedy: "let evenkeel be asked first, and give it these strategies",
+		})
+	}
+	d.steers = s.Way
+}
+
+// status looks whether Cluster Autoscaler works.
+func (d *diagnoser) status() {
+	s := d.o.Status
+	switch {
+	case s == nil && d.by != nil && !d.by.Flags.Is("write-status-configmap", true):
+		d.note("Cluster Autoscaler writes no status, so sizes are numbers of nodes, and backoffs are not seen")
+	case s == nil && d.by != nil:
+		d.find(Finding{
+			Severity: Warning, Reason: NoStatus, Message: cmp.Or(d.o.StatusProblem, "Cluster Autoscaler has no status: its ConfigMap is not there, so sizes are numbers of nodes"),
+			Remedy: "give the ConfigMap cluster-autoscaler-status with the files, or the right to read it; Cluster Autoscaler writes it at the end of each loop",
+		})
+	case s == nil:
+	case !s.Running:
+		d.find(Finding{
+			Severity: Error, Reason: OldStatus, Message: strings.TrimSuffix("Cluster Autoscaler has not ended a loop yet: "+s.Message, ": "),
+			Remedy: "its log says what it waits for",
+		})
+	case !d.o.Now.IsZero() && d.o.Now.Sub(s.Time) > staleAfter:
+		d.find(Finding{
+			Severity: Error, Reason: OldStatus, Message: fmt.Sprintf("the last loop of Cluster Autoscaler began %s ago", d.o.Now.Sub(s.Time).Round(time.Second)),
+			Remedy: "its log says why it stands still",
+		})
+	}
+	if s != nil && len(d.result.Autoscalers) > 0 {
+		d.result.Autoscalers[0].StatusTime = s.Time.UTC().Format(time.RFC3339)
+	}
+}
+
+// readGroups joins the groups with the status.
+func (d *diagnoser) readGroups() {
+	states := map[string]*autoscalerstatus.Group{}
+	if d.o.Status != nil {
+		for i := range d.o.Status.Groups {
+			states[d.o.Status.Groups[i].Name] = &d.o.Status.Groups[i]
+		}
+	}
+	slices.SortFunc(d.o.Groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
+	var unknown []string
+	for i := range d.o.Groups {
+		g := &d.o.Groups[i]
+		g.state = states[g.Known]
+		if g.state != nil {
+			g.Min, g.Max, g.Bounded = g.state.MinSize, g.state.MaxSize, true
+		}
+		d.groups[g.Name] = g
+		row := GroupResult{Name: g.Name, Zones: g.Zones, Size: g.size(), Ready: len(g.Nodes)}
+		if g.Known != g.Name {
+			row.Cloud = g.Known
+		}
+		if g.Bounded {
+			row.Min, row.Max = &g.Min, &g.Max
+		}
+		if g.state != nil {
+			row.Ready, row.State = g.state.Ready, string(g.state.ScaleUp)
+		}
+		d.result.Groups = append(d.result.Groups, row)
+		if g.Template == nil {
+			unknown = append(unknown, g.Name)
+		}
+	}
+	if len(unknown) > 0 {
+		d.note(fmt.Sprintf("without a node, so that what a new one looks like is not seen here: %s; Cluster Autoscaler compares its cloud's template of such a group with real nodes of others: evenkeel explain --snapshot compares both",
+			spelling.List(unknown, few)))
+	}
+	if len(d.o.Groups) == 0 && (d.by != nil || d.o.Status != nil) {
+		d.find(Finding{
+			Severity: Warning, Reason: NoGroups, Message: cmp.Or(d.o.GroupsProblem, "no node group was found"), Remedy: "--group-label names the label whose value is the group of a node",
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// fleet is the groups as evenkeel and as Cluster Autoscaler compare them.
+type fleet struct {
+	templates map[string]cloudprovider.Template
+	cloud     string
+	options   nodegroupset.Options // of Cluster Autoscaler
+	mine      nodegroupset.Options // of evenkeel: the same, and that the label of the groups makes no difference
+	problems  []string             // with its flags
+	// effect says whether the labels to ignore and the ratios have one: since 1.37 only on three clouds.
+	effect bool
+
+	report nodegroupset.Report // of evenkeel
+	own    *nodegroupset.Index // of evenkeel
+	stock  *nodegroupset.Index // of Cluster Autoscaler
+}
+
+// clouds have a comparison of their own in Cluster Autoscaler.
+var clouds = []string{"aws", "azure", "gce"}
+
+// genericFrom is the first release in which flags about similarity have no effect on other clouds.
+const genericFrom = 37
+
+// readFleet takes what is compared, and the flags by which Cluster Autoscaler compares.
+func (d *diagnoser) readFleet() {
+	f := &fleet{templates: map[string]cloudprovider.Template{}, effect: true}
+	var nodes []*v1.Node
+	for _, name := range d.names() {
+		if t := d.groups[name].Template; t != nil {
+			f.templates[name] = *t
+			nodes = append(nodes, t.Node)
+		}
+	}
+	f.cloud = nodegroupset.StockCloud(slices.Values(nodes))
+	if d.by != nil {
+		flags := &d.by.Flags
+		f.cloud = cmp.Or(flags.Get("cloud-provider", ""), f.cloud)
+		f.effect = d.by.Minor < genericFrom || slices.Contains(clouds, f.cloud)
+		f.read(flags)
+	}
+	f.mine = f.options
+	if !f.haveAll(f.mine.Labels) { // then evenkeel would not find the sets by them either
+		f.mine.Labels = nil
+	}
+	f.mine = nodegroupset.ParseGroupLabel(d.o.Label).Ignoring(f.mine)
+	if own := f.mine.IgnoreLabels[len(f.options.IgnoreLabels):]; len(own) > 0 {
+		d.note(fmt.Sprintf("%s names the groups here, so it makes no difference; evenkeel elsewhere needs --balancing-ignore-label=%s to know that",
+			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
+	}
+	d.fleet = f
+}
+
+// haveAll reports whether all groups have labels, so that these can decide which are similar.
+func (f *fleet) haveAll(labels []string) bool {
+	for _, t := range f.templates {
+		for _, label := range labels {
+			if _, found := t.Node.Labels[label]; !found {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ratioFlags are those of Cluster Autoscaler about amounts.
+var ratioFlags = []string{"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio"}
+
+func (f *fleet) read(flags *Flags) {
+	o := &f.options
+	o.Labels, o.IgnoreLabels = flags.All("balancing-label"), flags.All("balancing-ignore-label")
+	for i, into := range ratios(o) {
+		text := flags.Get(ratioFlags[i], "")
+		if text == "" {
+			continue
+		}
+		ratio, err := nodegroupset.ParseRatio(text)
+		if err != nil {
+			f.problems = append(f.problems, fmt.Sprintf("--%s=%s cannot be read: %v", ratioFlags[i], text, err))
+			continue
+		}
+		*into = &ratio
+	}
+}
+
+// ratios are those of options in the order of ratioFlags.
+func ratios(o *nodegroupset.Options) []**nodegroupset.Ratio {
+	return []**nodegroupset.Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio}
+}
+
+// fill compares the groups.
+func (f *fleet) fill() (err error) {
+	if f.own, err = nodegroupset.NewIndex(f.mine); err != nil {
+		return err
+	}
+	f.own.Cloud = f.cloud
+	for name, t := range f.templates {
+		if err := f.own.Set(name, t); err != nil {
+			return err
+		}
+	}
+	f.report = f.own.Explain()
+	f.stock, err = f.under(f.options)
+	return err
+}
+
+// under compares the groups as Cluster Autoscaler does with these options.
+func (f *fleet) under(o nodegroupset.Options) (*nodegroupset.Index, error) {
+	if !f.effect && len(o.Labels) == 0 {
+		o = nodegroupset.Options{}
+	}
+	x, err := nodegroupset.NewStockIndex(f.cloud, o)
+	if err != nil {
+		return nil, err
+	}
+	for name, t := range f.templates {
+		if err := x.Set(name, t); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// agrees reports whether Cluster Autoscaler finds the sets of evenkeel with these options.
+func (f *fleet) agrees(o nodegroupset.Options) bool {
+	x, err := f.under(o)
+	return err == nil && slices.EqualFunc(x.Sets(), f.own.Sets(), slices.Equal[[]string])
+}
+
+// joins reports whether Cluster Autoscaler takes all groups of a set for similar.
+func joins(x *nodegroupset.Index, set []string) bool {
+	return !slices.ContainsFunc(set[1:], func(member string) bool { return !x.AreSimilar(set[0], member) })
+}
+
+// A plan is what makes Cluster Autoscaler find the sets of evenkeel by itself.
+type plan struct {
+	flags, without []string
+	possible       bool
+}
+
+// plan looks for flags under which Cluster Autoscaler finds the same sets: none, more labels to ignore and
+// wider ratios, or one label that decides alone.
+func (f *fleet) plan(ignore []string) plan {
+	if len(ignore) == 0 && f.agrees(f.options) {
+		return plan{possible: true}
+	}
+	var without []string
+	for _, label := range f.options.Labels {
+		without = append(without, "--balancing-label="+label)
+	}
+	var more []string
+	for _, key := range ignore {
+		more = append(more, "--balancing-ignore-label="+key)
+	}
+	isRatio := func(flag string) bool { return !strings.HasPrefix(flag, "--balancing-ignore-label=") }
+	labels := slices.DeleteFunc(slices.Clone(f.report.Stock.Flags), isRatio)
+	for _, needed := range [][]string{more, slices.Concat(labels, more), slices.Concat(f.report.Stock.Flags, more)} {
+		if wider, flags := f.widened(needed); f.effect && f.agrees(wider) {
+			return plan{flags: flags, without: without, possible: true}
+		}
+	}
+	for _, label := range f.deciding() {
+		if f.agrees(nodegroupset.Options{Labels: []string{label}}) {
+			without = nil
+			for _, key := range f.options.IgnoreLabels {
+				without = append(without, "--balancing-ignore-label="+key)
+			}
+			for _, other := range f.options.Labels {
+				if other != label {
+					without = append(without, "--balancing-label="+other)
+				}
+			}
+			return plan{flags: []string{"--balancing-label=" + label}, without: without, possible: true}
+		}
+	}
+	return plan{}
+}
+
+// widened adds flags to those that there are, and returns which of them are new.
+func (f *fleet) widened(needed []string) (nodegroupset.Options, []string) {
+	o := f.options
+	o.Labels = nil
+	o.IgnoreLabels = slices.Clone(o.IgnoreLabels)
+	var flags []string
+	for _, flag := range needed {
+		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
+		if name == "balancing-ignore-label" {
+			if !slices.Contains(o.IgnoreLabels, value) {
+				o.IgnoreLabels = append(o.IgnoreLabels, value)
+				flags = append(flags, flag)
+			}
+			continue
+		}
+		ratio, err := nodegroupset.ParseRatio(value)
+		if at := slices.Index(ratioFlags, name); err == nil && at >= 0 && !atLeast(*ratios(&o)[at], ratio) {
+			*ratios(&o)[at] = &ratio
+			flags = append(flags, flag)
+		}
+	}
+	return o, flags
+}
+
+// atLeast reports whether a ratio that is given lets pass all that another does. They are decimals between 0
+// and 1, whose texts are in the order of their values.
+func atLeast(given *nodegroupset.Ratio, needed nodegroupset.Ratio) bool {
+	return given != nil && given.String() >= needed.String()
+}
+
+// deciding are labels of all groups whose values tell the sets of evenkeel apart: the machine type first. Those of
+// places are left out: they tell apart what is there today.
+func (f *fleet) deciding() []string {
+	all := map[string]int{} // groups by label
+	for _, t := range f.templates {
+		for key := range t.Node.Labels {
+			all[key]++
+		}
+	}
+	for _, key := range []string{v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion} {
+		delete(all, key)
+	}
+	sets := f.own.Sets()
+	keys := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(key string) bool { return all[key] < len(f.templates) || !f.tells(key, sets) })
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b)) })
+	return keys
+}
+
+// tells reports whether a label has one value in each set, and another in each.
+func (f *fleet) tells(key string, sets [][]string) bool {
+	taken := map[string]bool{}
+	for _, set := range sets {
+		first := f.templates[set[0]].Node.Labels[key]
+		if taken[first] || slices.ContainsFunc(set, func(name string) bool { return f.templates[name].Node.Labels[key] != first }) {
+			return false
+		}
+		taken[first] = true
+	}
+	return true
+}
+
+func rank(label string) int {
+	switch label {
+	case v1.LabelInstanceTypeStable:
+		return 0
+	case v1.LabelInstanceType:
+		return 2 // deprecated
+	}
+	return 1
+}

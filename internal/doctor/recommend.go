@@ -1,0 +1,186 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
+)
+
+// since is the first release of Cluster Autoscaler with which a way works.
+var since = map[Way]int{WayExpander: 30, WaySidecar: 34, WayLinked: 36}
+
+// recommend takes the least way that removes all findings that a way removes.
+func (d *diagnoser) recommend() {
+	r := &d.result.Recommendation
+	r.Way = WayNothing
+	for _, f := range d.result.Findings {
+		if f.Way.beyond(r.Way) {
+			r.Way = f.Way
+		}
+	}
+	if minor := since[r.Way]; d.by != nil && d.by.Minor > 0 && d.by.Minor < minor {
+		d.find(Finding{
+			Severity: Warning, Reason: OldVersion, Message: fmt.Sprintf("Cluster Autoscaler is %s, and what is recommended needs 1.%d", d.by.Version(), minor),
+			Remedy: fmt.Sprintf("update Cluster Autoscaler to 1.%d or later first", minor),
+		})
+	}
+	switch r.Way {
+	case WayAutoscaler:
+		d.recommendFlags(r)
+	case WayExpander:
+		d.recommendExpander(r)
+	case WaySidecar:
+		r.Flags = []string{"--balance-similar-node-groups=true"}
+		r.Text = "run evenkeel sidecar between Cluster Autoscaler and its provider: it sees scale-downs too (docs/sidecar.md)"
+	case WayLinked:
+		r.Flags = []string{"--balance-similar-node-groups=true"}
+		r.Text = "run a Cluster Autoscaler with evenkeel linked, which balances scale-downs too, if what they cost is worth a build of your own; else do nothing (docs/custom-autoscaler.md)"
+	case WayNothing:
+		r.Text = d.nothing()
+	}
+	r.Flags = d.unset(r.Flags)
+	r.Command = d.command(r)
+	d.result.Answer = d.answer(r)
+}
+
+// nothing says why there is nothing to change.
+func (d *diagnoser) nothing() string {
+	switch {
+	case d.by == nil && d.o.Status == nil:
+		return "there is no Cluster Autoscaler to change"
+	case d.steers != "":
+		return fmt.Sprintf("evenkeel balances already (%s)", d.steers)
+	case len(d.o.Groups) == 0:
+		return "which node groups there are is not known"
+	case !slices.ContainsFunc(d.result.Sets, func(s SetResult) bool { return len(s.Groups) > 1 }):
+		return "no two node groups are similar, so there is nothing to balance"
+	case len(d.result.Findings) > 0:
+		return "no other way of balancing removes what was found"
+	case d.by == nil:
+		return "all sets are even"
+	}
+	return "Cluster Autoscaler finds all sets and balances them by itself"
+}
+
+func (d *diagnoser) recommendFlags(r *Recommendation) {
+	r.Flags = []string{"--balance-similar-node-groups=true"}
+	var labels []string
+	for _, f := range d.result.Findings {
+		if f.Reason == NodesDiffer && f.Way != "" {
+			for _, flag := range f.Flags {
+				labels = append(labels, strings.TrimPrefix(flag, "--balancing-ignore-label="))
+			}
+		}
+	}
+	plan := d.fleet.plan(labels)
+	if !plan.possible { // the sets are found, and differ in nothing but what similarity that is not transitive leaves open
+		for _, label := range labels {
+			plan.flags = append(plan.flags, "--balancing-ignore-label="+label)
+		}
+	}
+	r.Flags, r.Without = append(r.Flags, plan.flags...), plan.without
+	r.Text = "Cluster Autoscaler alone is enough, with these flags"
+	if d.by == nil {
+		r.Flags = plan.flags
+		r.Text = "Cluster Autoscaler alone is enough: " + d.managed()
+		if len(r.Flags) > 0 {
+			r.Text += "; labels to ignore need a Cluster Autoscaler of your own if the cloud has no setting for them"
+		}
+	}
+}
+
+// perScaleUp bounds an increase that an expander directs: each goes to one group.
+func (d *diagnoser) perScaleUp() int {
+	const many, bound = 300, 10
+	if len(d.o.Nodes) > many {
+		return bound
+	}
+	return 1
+}
+
+func (d *diagnoser) recommendExpander(r *Recommendation) {
+	chain := []string{"grpc", "least-waste"}
+	if d.by != nil {
+		chain = append([]string{"grpc"}, slices.DeleteFunc(d.by.Flags.expanders(), func(name string) bool { return name == "grpc" })...)
+	}
+	r.Flags = []string{
+		"--expander=" + strings.Join(chain, ","), "--grpc-expander-url=HOST:PORT", "--grpc-expander-cert=FILE",
+		"--balance-similar-node-groups=false", fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp()),
+	}
+	r.Text = "run evenkeel expander, and let Cluster Autoscaler ask it: its own flags do not give these sets"
+	if d.by == nil {
+		r.Text += "; one that a cloud manages cannot, so this needs a Cluster Autoscaler of your own"
+	}
+}
+
+// unset leaves out flags that have their values already.
+func (d *diagnoser) unset(flags []string) []string {
+	return slices.DeleteFunc(flags, func(flag string) bool {
+		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
+		return d.by != nil && slices.Contains(d.by.Flags.All(name), value) && d.by.Flags.Get(name, "") == value
+	})
+}
+
+// command is a patch of the Deployment that sets the flags; empty where it would need a person: words in
+// capitals, a shell, or flags to take away that are two words.
+func (d *diagnoser) command(r *Recommendation) string {
+	a := d.by
+	if a == nil || a.Kind != "Deployment" || a.Flags.field == "" || len(r.Flags)+len(r.Without) == 0 {
+		return ""
+	}
+	if r.Way != WayAutoscaler {
+		return ""
+	}
+	type operation struct {
+		Op    string  `json:"op"`
+		Path  string  `json:"path"`
+		Value *string `json:"value,omitempty"`
+	}
+	field := fmt.Sprintf("/spec/template/spec/containers/%d/%s/", a.position, a.Flags.field)
+	var operations []operation
+	var added []operation
+	for _, flag := range r.Flags {
+		name, _, _ := strings.Cut(flag, "=")
+		repeated := strings.HasPrefix(name, "--balancing-")
+		at := slices.IndexFunc(a.Flags.words, func(w string) bool { return w == name || strings.HasPrefix(w, name+"=") })
+		switch {
+		case at >= 0 && !repeated && (at < a.Flags.begin || a.Flags.words[at] == name && name != "--balance-similar-node-groups"):
+			return ""
+		case at >= 0 && !repeated:
+			operations = append(operations, operation{"replace", field + fmt.Sprint(at-a.Flags.begin), &flag})
+		default:
+			added = append(added, operation{"add", field + "-", &flag})
+		}
+	}
+	var places []int
+	for _, flag := range r.Without {
+		at := slices.Index(a.Flags.words, flag)
+		if at < a.Flags.begin {
+			return ""
+		}
+		places = append(places, at-a.Flags.begin)
+	}
+	slices.Sort(places)
+	for _, at := range slices.Backward(places) { // later ones first, as positions move
+		operations = append(operations, operation{Op: "remove", Path: field + fmt.Sprint(at)})
+	}
+	text, err := json.Marshal(append(operations, added...))
+	if err != nil || strings.Contains(string(text), "'") {
+		return ""
+	}
+	return fmt.Sprintf("kubectl -n %s patch deployment %s --type=json -p '%s'", a.Namespace, a.Name, text)
+}
+
+func (d *diagnoser) answer(r *Recommendation) string {
+	if len(d.result.Findings) == 0 {
+		return "nothing to do: " + r.Text
+	}
+	found := spelling.Count(len(d.result.Findings), "finding")
+	if r.Way == WayNothing {
+		return found + "; " + r.Text
+	}
+	return found + "; " + r.Text
+}
