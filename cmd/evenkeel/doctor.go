@@ -50,6 +50,9 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			silence()
 			c.files = slices.Concat(c.files, args)
+			if err := cmp.Or(misuse(c.page != "" && !c.simulated, "the page compares what --simulate plays", "--report without --simulate"), canReplace(c.page)); err != nil {
+				return err
+			}
 			printer := output.Printer(cmd)
 			var seen *doctor.Observation
 			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
@@ -65,6 +68,13 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 			if err != nil {
 				return &usageError{err, "a node says what a new one looks like"}
 			}
+			if c.simulated {
+				err := c.rehearse(cmd.Context(), diagnosis, meter)
+				meter.end()
+				if err != nil {
+					return err
+				}
+			}
 			if err := printer.Result(diagnosis, diagnosisParts(printer.Wide(), &diagnosis.Status)...); err != nil {
 				return err
 			}
@@ -79,6 +89,8 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 	flags.StringVar(&c.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
 	addNow(flags, &c.now)
 	flags.Var(&c.limit, "max-file-size", "refuse larger files")
+	flags.BoolVar(&c.simulated, "simulate", false, "also play the cluster's own pods, all pending, on its groups without nodes: with Cluster Autoscaler alone and with evenkeel")
+	flags.StringVar(&c.page, "report", "", "with --simulate: FILE, also write an HTML page to it that compares the runs")
 	c.live.addTo(flags)
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
@@ -87,9 +99,11 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 // checkup reads a cluster or its dump.
 type checkup struct {
 	fromDump
-	dump     simulate.Dump
-	seen     doctor.Observation
-	statuses []*v1.ConfigMap
+	simulated bool
+	page      string // file
+	dump      simulate.Dump
+	seen      doctor.Observation
+	statuses  []*v1.ConfigMap
 }
 
 // observe reads all that is known of the cluster.

@@ -48,6 +48,9 @@ func diagnosisParts(wide bool, r *doctor.Result) []printing.Part {
 		}))
 	}
 	parts = append(parts, findingParts(r.Findings)...)
+	parts = append(parts, printing.GridOf(printing.Columns("SIMULATED", "NODES", "APART", "RUNNING", "PENDING", "P99-WAIT"), r.Rehearsed, func(s *doctor.Rehearsed) []any {
+		return []any{s.Autoscaler, s.Nodes, s.Apart, s.Running, s.Pending, s.Wait}
+	}))
 	parts = append(parts, recommendationParts(&r.Recommendation)...)
 	return append(parts, notes(r.Notes)...)
 }

@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evenkeel/evenkeel/internal/doctor"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
 // TestDoctorOnKindsOfClusters diagnoses dumps of many kinds of clusters. Beside each dump is what the program prints, which
@@ -131,6 +133,37 @@ func TestDoctorReadsAClusterItself(t *testing.T) {
 	}
 }
 
+// TestDoctorSimulates plays the pods of a dump: as it is all nodes are in one group, and as recommended they are even.
+func TestDoctorSimulates(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.html")
+	var out, problems bytes.Buffer
+	if code := run(t.Context(), []string{"doctor", "../../configs/examples/cluster-dump.yaml", "--simulate", "--report", page, "-o", "json"}, strings.NewReader(""), &out, &problems); code != exitFailure {
+		t.Fatalf("exit code %d: %s", code, problems.String())
+	}
+	var d doctor.Diagnosis
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil {
+		t.Fatal(err)
+	}
+	apart := map[string]int{}
+	for _, r := range d.Status.Rehearsed {
+		if apart[r.Autoscaler] = r.Apart; r.Running != 11 || r.Pending != 0 || r.Nodes != 11 || r.Wait == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(apart) != len(simulate.Modes())+1 || apart["stock"] < 4 || apart["stock, as recommended"] > 1 || apart["linked"] > 0 || apart["sidecar"] > 0 {
+		t.Errorf("nodes apart: %v", apart)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range apart {
+		if !strings.Contains(strings.ToLower(string(text)), name) {
+			t.Errorf("the page does not name the run %q", name)
+		}
+	}
+}
+
 func open(t *testing.T, name string) io.Reader {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -146,6 +179,7 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 		"--kubeconfig does not go with dump.yaml": {"dump.yaml", "--kubeconfig=k"},
 		"must be one of table, wide, json, yaml":  {"-o", "html"},
 		"must be a time":                          {"--now=noon"},
+		"--report without --simulate":             {"--report=page.html"},
 	} {
 		var out, problems bytes.Buffer
 		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage || !strings.Contains(problems.String(), want) || out.Len() > 0 {

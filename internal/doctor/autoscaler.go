@@ -180,6 +180,12 @@ func readFlags(command, args []string) Flags {
 	return f
 }
 
+// With returns the flags with some set and others taken away, each written as --name=value.
+func (f *Flags) With(set, without []string) Flags {
+	words := slices.DeleteFunc(slices.Clone(f.words), func(w string) bool { return slices.Contains(without, w) })
+	return readFlags(words, set)
+}
+
 // names reports whether a word is the name of a program.
 func (f *Flags) names(program string) bool {
 	return slices.ContainsFunc(f.words, func(w string) bool { return path.Base(w) == program })

@@ -72,29 +72,57 @@ func (d *diagnoser) setRows() (shared []SetResult) {
 }
 
 // apart is how many nodes of a set would be in another group if its sizes were even, within the bounds or
-// without maximums. Where several even splits differ in who has the last node, those who have it keep it.
+// without maximums.
 func (d *diagnoser) apart(groups []string, free bool) int {
-	bySize := slices.Clone(groups)
-	slices.SortStableFunc(bySize, func(a, b string) int { return cmp.Compare(d.groups[b].size(), d.groups[a].size()) })
-	request := nodegroupset.SplitRequest{}
-	for rank, name := range bySize {
+	var sizes []sized
+	for _, name := range groups {
 		g := d.groups[name]
 		least, most := g.bounds()
-		least = min(least, g.size())
 		if free {
 			most = max(most, unbounded)
 		}
-		request.Nodes += int64(g.size() - least)
+		sizes = append(sizes, sized{g.size(), least, most})
+	}
+	return moves(sizes)
+}
+
+// ApartWith is how many nodes would be in another group of their sets with these sizes, if the sets were even.
+func (r *Result) ApartWith(sizes map[string]int) (apart int) {
+	for _, set := range r.Sets {
+		var groups []sized
+		for _, name := range set.Groups {
+			at, _ := slices.BinarySearchFunc(r.Groups, name, func(g GroupResult, name string) int { return strings.Compare(g.Name, name) })
+			g := sized{sizes[name], 0, max(unbounded, sizes[name])}
+			if row := r.Groups[at]; row.Max != nil {
+				g.least, g.most = *row.Min, max(*row.Max, g.size)
+			}
+			groups = append(groups, g)
+		}
+		apart += moves(groups)
+	}
+	return apart
+}
+
+// sized is a group with its bounds.
+type sized struct{ size, least, most int }
+
+// moves is how many nodes change their groups if the sizes become even. Where several even splits differ in who has the
+// last node, those who have it keep it.
+func moves(groups []sized) (apart int) {
+	bySize := slices.SortedStableFunc(slices.Values(groups), func(a, b sized) int { return cmp.Compare(b.size, a.size) })
+	request := nodegroupset.SplitRequest{}
+	for rank, g := range bySize {
+		least := min(g.least, g.size)
+		request.Nodes += int64(g.size - least)
 		// Equal claims are settled by name.
-		request.Groups = append(request.Groups, nodegroupset.Group{Name: fmt.Sprintf("%06d", rank), Size: int64(least), Min: int64(least), Max: int64(most)})
+		request.Groups = append(request.Groups, nodegroupset.Group{Name: fmt.Sprintf("%06d", rank), Size: int64(least), Min: int64(least), Max: int64(g.most)})
 	}
 	split, err := nodegroupset.Split(request)
 	if err != nil { // sizes that no group can have
 		return 0
 	}
-	apart := 0
-	for rank, name := range bySize {
-		apart += max(0, d.groups[name].size()-int(split.Groups[rank].NewSize))
+	for rank, g := range bySize {
+		apart += max(0, g.size-int(split.Groups[rank].NewSize))
 	}
 	return apart
 }

@@ -23,7 +23,9 @@ type Result struct {
 	// Findings are what keeps the groups from being even, or Cluster Autoscaler from working.
 	Findings       []Finding      `json:"findings"`
 	Recommendation Recommendation `json:"recommendation"`
-	Notes          []string       `json:"notes,omitempty"`
+	// Rehearsed is what would come of the cluster's own pods in each mode, if the caller has played them.
+	Rehearsed []Rehearsed `json:"simulated,omitempty"`
+	Notes     []string    `json:"notes,omitempty"`
 }
 
 // AutoscalerResult is a Cluster Autoscaler. The fields after Image are those that its flags say, with
@@ -61,6 +63,16 @@ type SetResult struct {
 	Apart int `json:"nodesApart"`
 	// Similar says that Cluster Autoscaler with its flags takes the groups for similar.
 	Similar bool `json:"similarToClusterAutoscaler"`
+}
+
+// Rehearsed is a run of the pods of a cluster, all of them pending, on its node groups without nodes.
+type Rehearsed struct {
+	Autoscaler string `json:"autoscaler"` // the mode, and with which flags
+	Nodes      int    `json:"nodes"`
+	Apart      int    `json:"nodesApart"`
+	Running    int    `json:"running"`
+	Pending    int    `json:"pending"`
+	Wait       string `json:"p99Wait"`
 }
 
 // Severity is how much a finding matters.

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/doctor"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/simulate/htmlreport"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// rehearsal plays the cluster's own pods, all of them pending, on its node groups without nodes: what would come of them in
+// each mode.
+type rehearsal struct {
+	scenario v1alpha1.Scenario
+	pods     []byte // a list
+	label    string
+}
+
+// podsOfCluster is the name of the file with the pods, which is in memory.
+const podsOfCluster = "pods of the cluster"
+
+// newRehearsal makes it of the scenario of the cluster.
+func newRehearsal(of *simulate.Dumped) (*rehearsal, error) {
+	r := &rehearsal{scenario: *of.Scenario, label: of.Scenario.Spec.GroupLabel}
+	spec := &r.scenario.Spec
+	var pods []json.RawMessage
+	spec.Objects = nil
+	for _, raw := range of.Scenario.Spec.Objects {
+		var kind metav1.TypeMeta
+		if err := json.Unmarshal(raw, &kind); err != nil {
+			return nil, err
+		}
+		switch kind.Kind {
+		case "Node":
+		case "Pod":
+			pods = append(pods, raw)
+		default:
+			spec.Objects = append(spec.Objects, raw)
+		}
+	}
+	// Without nodes it names no group, and Cluster Autoscaler itself does not know that it makes no difference.
+	spec.GroupLabel = ""
+	if len(pods) == 0 {
+		return r, nil
+	}
+	spec.PodsFrom = []v1alpha1.PodsSource{{FileSource: v1alpha1.FileSource{File: podsOfCluster}, Unbind: true}}
+	var err error
+	r.pods, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": pods})
+	return r, err
+}
+
+// open opens the pods.
+func (r *rehearsal) open(string) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(r.pods)), nil
+}
+
+// setup is the scenario in a mode, with the flags of Cluster Autoscaler.
+func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*simulate.Setup, error) {
+	scenario := r.scenario
+	spec := &scenario.Spec
+	spec.Autoscaler.Mode = string(mode)
+	if mode != simulate.Linked && (minor == 34 || minor == 35) {
+		spec.Autoscaler.Version = "1." + strconv.Itoa(minor)
+	}
+	o := &spec.Options
+	o.BalancingIgnoreLabels, o.BalancingLabels = flags.All("balancing-ignore-label"), flags.All("balancing-label")
+	if mode == simulate.Stock {
+		balances := flags.Is("balance-similar-node-groups", false)
+		o.BalanceSimilarNodeGroups = &balances
+	} else {
+		o.BalancingLabels = nil
+		o.BalancingIgnoreLabels = nodegroupset.ParseGroupLabel(r.label).Ignoring(nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels}).IgnoreLabels
+	}
+	if len(o.BalancingLabels) > 0 {
+		o.BalancingIgnoreLabels = nil
+	} else {
+		o.MemoryDifferenceRatio = json.Number(flags.Get("memory-difference-ratio", ""))
+		o.MaxAllocatableDifferenceRatio = json.Number(flags.Get("max-allocatable-difference-ratio", ""))
+		o.MaxFreeDifferenceRatio = json.Number(flags.Get("max-free-difference-ratio", ""))
+	}
+	doc := document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: &scenario}
+	return simulate.Load(&doc, simulate.Files{Open: r.open})
+}
+
+// rehearse plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis.
+func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *meter) error {
+	dumped := c.scenario()
+	if dumped == nil {
+		return nil
+	}
+	r, err := newRehearsal(dumped)
+	if err != nil {
+		return err
+	}
+	var now, then doctor.Flags
+	minor := 0
+	if len(c.seen.Autoscalers) > 0 {
+		by := &c.seen.Autoscalers[0]
+		now, minor = by.Flags, by.Minor
+	}
+	then = now.With(d.Status.Recommendation.Flags, d.Status.Recommendation.Without)
+	type run struct {
+		name  string
+		mode  simulate.Mode
+		flags *doctor.Flags
+	}
+	runs := []run{{"stock", simulate.Stock, &now}}
+	if d.Status.Recommendation.Way == doctor.WayAutoscaler {
+		runs = append(runs, run{"stock, as recommended", simulate.Stock, &then})
+	}
+	for _, mode := range simulate.Modes() {
+		if mode != simulate.Stock {
+			runs = append(runs, run{string(mode), mode, &now})
+		}
+	}
+	var setups []*simulate.Setup
+	for _, one := range runs {
+		setup, err := r.setup(one.mode, minor, one.flags)
+		if err != nil {
+			return err
+		}
+		setup.Name = one.name
+		setups = append(setups, setup)
+	}
+	reports, err := play(ctx, setups, meter)
+	if err != nil {
+		return err
+	}
+	for i, report := range reports {
+		s := &report.Status
+		sizes := map[string]int{}
+		for _, g := range s.Groups {
+			sizes[g.Name] = g.After
+		}
+		d.Status.Rehearsed = append(d.Status.Rehearsed, doctor.Rehearsed{
+			Autoscaler: runs[i].name, Nodes: s.NodesOrdered, Apart: d.Status.ApartWith(sizes), Running: s.Running, Pending: s.Pending, Wait: s.PendingTime.P99.Duration.String(),
+		})
+	}
+	return c.writeRehearsal(reports)
+}
+
+// writeRehearsal writes the page that compares the runs, if a file is named for it.
+func (c *checkup) writeRehearsal(reports []*v1alpha1.ScenarioReport) error {
+	option := v1alpha1.ChangedOption{Name: "autoscaler"}
+	var names []json.RawMessage
+	for _, r := range reports {
+		names = append(names, json.RawMessage(strconv.Quote(r.Name)))
+	}
+	option.Baseline, option.Changed, option.Further = names[0], names[1], names[2:]
+	reports[0].Name = "doctor" // the title
+	comparison := simulate.Compare(reports[0], reports[1], []v1alpha1.ChangedOption{option}, slices.Clone(reports[2:])...)
+	return writePage(c.page, []*v1alpha1.ScenarioComparison{comparison}, func(c *v1alpha1.ScenarioComparison) htmlreport.Result {
+		return htmlreport.Result{Comparison: c}
+	})
+}
