@@ -21,15 +21,17 @@ var oneDecision = map[string][]string{
 	"steering.New":         {"sidecar"},
 	"steering.State.Step":  {"sidecar"},
 	"sidecar.New":          {"cmd/evenkeel", "internal/simulate"},
+	"sidecar.NewExpander":  {"cmd/evenkeel", "internal/simulate"},
 	"linked.ScaleUp.Split": {"internal/autoscaler"},
 }
 
 // modes has, for each mode of a scenario, the packages from the simulation down to the function that
 // shares nodes in it; each imports the next. In mode stock Cluster Autoscaler's own code does.
 var modes = map[string][]string{
-	"stock":   {"internal/simulate", "internal/autoscaler"},
-	"linked":  {"internal/simulate", "internal/autoscaler", "internal/linked", "nodegroupset"},
-	"sidecar": {"internal/simulate", "sidecar", "steering", "nodegroupset"},
+	"stock":    {"internal/simulate", "internal/autoscaler"},
+	"expander": {"internal/simulate", "sidecar", "steering", "nodegroupset"},
+	"linked":   {"internal/simulate", "internal/autoscaler", "internal/linked", "nodegroupset"},
+	"sidecar":  {"internal/simulate", "sidecar", "steering", "nodegroupset"},
 }
 
 func TestNodesAreSharedInOnePlace(t *testing.T) {

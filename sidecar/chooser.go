@@ -11,14 +11,14 @@ import (
 // answer stops the scale-up for this loop. A question that nobody waits for any more is worked out
 // all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
 func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
-	loop := ask(s, (*steering.State).Loop)
+	loop := ask(&s.machine, (*steering.State).Loop)
 	waiting := context.WithoutCancel(ctx)
 	if err := s.turn.Acquire(waiting, 1); err != nil {
 		return nil, err
 	}
 	defer s.turn.Release(1)
 	s.endArrival(ctx, func() {})
-	if ctx.Err() != nil && loop != ask(s, (*steering.State).Loop) {
+	if ctx.Err() != nil && loop != ask(&s.machine, (*steering.State).Loop) {
 		return nil, ctx.Err() // it is about a loop that is over
 	}
 	if _, err := s.ensure(ctx); err != nil {

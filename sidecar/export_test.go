@@ -4,7 +4,7 @@ import "github.com/evenkeel/evenkeel/steering"
 
 // Target is the target size of a group; nobody has asked.
 func (s *Sidecar) Target(id string) int {
-	return ask(s, func(state *steering.State) int { return state.Target(id) })
+	return ask(&s.machine, func(state *steering.State) int { return state.Target(id) })
 }
 
 // Arriving reports whether a question is arriving.

@@ -22,7 +22,7 @@ type history struct {
 }
 
 // decided counts, logs and keeps a decision.
-func (s *Sidecar) decided(d *steering.Decision) {
+func (s *machine) decided(d *steering.Decision) {
 	s.o.Metrics.decided(d)
 	log := s.o.Log.WithValues("call", d.Call, "nodeGroup", d.Group, "asked", d.Asked, "granted", d.Granted, "reason", d.Reason)
 	if d.Error != "" {

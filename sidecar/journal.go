@@ -24,7 +24,7 @@ func journalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // retryJournal tries to write the journal again if that has failed before.
 func (s *Sidecar) retryJournal(ctx context.Context) {
-	if ask(s, (*steering.State).Unsaved) {
+	if ask(&s.machine, (*steering.State).Unsaved) {
 		_ = s.saveJournal(ctx) // what is granted depends on it
 	}
 }
@@ -64,7 +64,7 @@ func (s *Sidecar) ownJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !ask(s, func(state *steering.State) bool { return state.OwnJournal(text) }) {
+	if !ask(&s.machine, func(state *steering.State) bool { return state.OwnJournal(text) }) {
 		return steering.ErrOutdated
 	}
 	return nil

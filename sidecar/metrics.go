@@ -13,26 +13,30 @@ import (
 // Metrics counts what the sidecar does.
 type Metrics struct {
 	counters           map[steering.Counter]prometheus.Counter
-	gauges             []prometheus.Gauge // in the order of gauges
+	gauges             []gauge
 	refreshFailures    prometheus.Counter
 	refresh            prometheus.Observer
 	byCall, takenBack  *prometheus.CounterVec
 	modes, zoneShifted *prometheus.GaugeVec
+	statusTime         prometheus.Gauge // of an expander alone
 }
 
-// metric is the name and the help text of a metric.
-type metric struct{ name, help string }
+// metric is the name and the help text of a metric. An expander alone has it too, if alone is true.
+type metric struct {
+	name, help string
+	alone      bool
+}
 
 // counters are what the state counts.
 var counters = map[steering.Counter]metric{
-	steering.NodesAsked:       {"asked_nodes_total", "Nodes Cluster Autoscaler asked for."},
-	steering.NodesGranted:     {"granted_nodes_total", "Nodes granted, that is ordered from the cloud."},
-	steering.MembersBackedOff: {"member_backoffs_total", "Times a node group was left alone because the cloud refused or did not deliver."},
-	steering.ProcessesNoticed: {"autoscaler_processes_total", "New processes of Cluster Autoscaler that were noticed."},
-	steering.JournalFailed:    {"journal_failures_total", "Readings and writings of the journal that failed."},
-	steering.NodesLate:        {"late_nodes_total", "Nodes taken back because they were not ready by the start-up deadline of their set."},
-	steering.GrantsInFull:     {"full_grants_total", "Increases granted in full that should have been split, so that a set may have become uneven."},
-	steering.SetsUneven:       {"uneven_sets_total", "Times a set was let become uneven because no member got smaller for --max-balance-deferral."},
+	steering.NodesAsked:       {"asked_nodes_total", "Nodes Cluster Autoscaler asked for.", false},
+	steering.NodesGranted:     {"granted_nodes_total", "Nodes granted, that is ordered from the cloud.", false},
+	steering.MembersBackedOff: {"member_backoffs_total", "Times a node group was left alone because the cloud refused or did not deliver.", false},
+	steering.ProcessesNoticed: {"autoscaler_processes_total", "New processes of Cluster Autoscaler that were noticed.", false},
+	steering.JournalFailed:    {"journal_failures_total", "Readings and writings of the journal that failed.", false},
+	steering.NodesLate:        {"late_nodes_total", "Nodes taken back because they were not ready by the start-up deadline of their set.", false},
+	steering.GrantsInFull:     {"full_grants_total", "Increases granted in full that should have been split, so that a set may have become uneven.", false},
+	steering.SetsUneven:       {"uneven_sets_total", "Times a set was let become uneven because no member got smaller for --max-balance-deferral.", false},
 }
 
 // takeBacks are the reasons for which nodes are taken back.
@@ -45,22 +49,28 @@ var gauges = []struct {
 	metric
 	value func(*steering.Gauges) float64
 }{
-	{metric{"node_groups", "Node groups."}, func(g *steering.Gauges) float64 { return float64(g.Groups) }},
-	{metric{"in_flight_nodes", "Nodes that are ordered and not ready yet."}, func(g *steering.Gauges) float64 { return float64(g.InFlight) }},
-	{metric{"unseen_nodes", "Nodes on their way that Cluster Autoscaler cannot see."}, func(g *steering.Gauges) float64 { return float64(g.Unseen) }},
-	{metric{"backed_off_node_groups", "Node groups that are left alone now."}, func(g *steering.Gauges) float64 { return float64(g.BackedOff) }},
-	{metric{"unreadable_node_groups", "Node groups that could not be read for some loops in a row; their sizes and instances are old."}, func(g *steering.Gauges) float64 { return float64(g.Unreadable) }},
-	{metric{"limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more."}, func(g *steering.Gauges) float64 { return float64(g.Limited) }},
-	{metric{"backed_off_sets", "Sets left out of the answers because all their members are left alone."}, func(g *steering.Gauges) float64 { return float64(g.ClosedSets) }},
-	{metric{"held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."}, func(g *steering.Gauges) float64 { return float64(g.Held) }},
-	{metric{"refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."}, func(g *steering.Gauges) float64 { return metricset.Number(g.PoliciesRefused) }},
-	{metric{"returning_node_groups", "Node groups that catch up slowly, since their zone was shifted away and has come back."}, func(g *steering.Gauges) float64 { return float64(g.Returning) }},
-	{metric{"zonal_shift_invalid", "1 while the newest marks of zones cannot be used, so that those before hold."}, func(g *steering.Gauges) float64 { return metricset.Number(g.ShiftProblem) }},
-	{metric{"uneven_sets", "Sets whose sizes differ by more than levelling would make them, within the maximum sizes."}, func(g *steering.Gauges) float64 { return float64(g.UnevenSets) }},
-	{metric{"withheld_nodes", "Nodes that Cluster Autoscaler asked for in its last loop and that the sidecar did not grant, since they are on their way, wait for others, or cannot be had."}, func(g *steering.Gauges) float64 { return float64(g.WithheldNodes) }},
-	{metric{"withheld_pods", "About how many pending pods those nodes were asked for."}, func(g *steering.Gauges) float64 { return float64(g.WithheldPods) }},
-	{metric{"oldest_in_flight_seconds", "Time since the oldest node on its way was ordered; 0 without one."}, func(g *steering.Gauges) float64 { return g.OldestInFlight.Seconds() }},
-	{metric{"plan_age_seconds", "Age of the split that is being carried out; 0 without one."}, func(g *steering.Gauges) float64 { return g.PlanAge.Seconds() }},
+	{metric{"node_groups", "Node groups.", true}, func(g *steering.Gauges) float64 { return float64(g.Groups) }},
+	{metric{"in_flight_nodes", "Nodes that are ordered and not ready yet.", true}, func(g *steering.Gauges) float64 { return float64(g.InFlight) }},
+	{metric{"unseen_nodes", "Nodes on their way that Cluster Autoscaler cannot see.", false}, func(g *steering.Gauges) float64 { return float64(g.Unseen) }},
+	{metric{"backed_off_node_groups", "Node groups that are left alone now.", true}, func(g *steering.Gauges) float64 { return float64(g.BackedOff) }},
+	{metric{"unreadable_node_groups", "Node groups that could not be read for some loops in a row; their sizes and instances are old.", false}, func(g *steering.Gauges) float64 { return float64(g.Unreadable) }},
+	{metric{"limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more.", true}, func(g *steering.Gauges) float64 { return float64(g.Limited) }},
+	{metric{"backed_off_sets", "Sets left out of the answers because all their members are left alone.", false}, func(g *steering.Gauges) float64 { return float64(g.ClosedSets) }},
+	{metric{"held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first.", false}, func(g *steering.Gauges) float64 { return float64(g.Held) }},
+	{metric{"refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are.", true}, func(g *steering.Gauges) float64 { return metricset.Number(g.PoliciesRefused) }},
+	{metric{"returning_node_groups", "Node groups that catch up slowly, since their zone was shifted away and has come back.", true}, func(g *steering.Gauges) float64 { return float64(g.Returning) }},
+	{metric{"zonal_shift_invalid", "1 while the newest marks of zones cannot be used, so that those before hold.", true}, func(g *steering.Gauges) float64 { return metricset.Number(g.ShiftProblem) }},
+	{metric{"uneven_sets", "Sets whose sizes differ by more than levelling would make them, within the maximum sizes.", true}, func(g *steering.Gauges) float64 { return float64(g.UnevenSets) }},
+	{metric{"withheld_nodes", "Nodes that Cluster Autoscaler asked for in its last loop and that the sidecar did not grant, since they are on their way, wait for others, or cannot be had.", false}, func(g *steering.Gauges) float64 { return float64(g.WithheldNodes) }},
+	{metric{"withheld_pods", "About how many pending pods those nodes were asked for.", false}, func(g *steering.Gauges) float64 { return float64(g.WithheldPods) }},
+	{metric{"oldest_in_flight_seconds", "Time since the oldest node on its way was ordered; 0 without one.", false}, func(g *steering.Gauges) float64 { return g.OldestInFlight.Seconds() }},
+	{metric{"plan_age_seconds", "Age of the split that is being carried out; 0 without one.", false}, func(g *steering.Gauges) float64 { return g.PlanAge.Seconds() }},
+}
+
+// gauge is a gauge and what it measures.
+type gauge struct {
+	prometheus.Gauge
+	value func(*steering.Gauges) float64
 }
 
 // NewMetrics registers the sidecar's metrics; nil registers them nowhere.
@@ -79,11 +89,28 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		m.counters[counter] = set.Counter(is.name, is.help).WithLabelValues()
 	}
 	for _, is := range gauges {
-		m.gauges = append(m.gauges, set.Gauge(is.name, is.help).WithLabelValues())
+		m.gauges = append(m.gauges, gauge{set.Gauge(is.name, is.help).WithLabelValues(), is.value})
 	}
 	metricset.Preset(m.byCall, []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"}, []string{"granted", "withheld", "failed"})
 	metricset.Preset(m.takenBack, slices.Collect(maps.Values(takeBacks)))
 	m.state(steering.Gauges{Mode: steering.Steering})
+	return m, set.Register(registerer)
+}
+
+// NewExpanderMetrics registers the metrics of an expander alone; nil registers them nowhere.
+func NewExpanderMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	set := metricset.New("evenkeel_expander_")
+	m := &Metrics{
+		byCall:      set.Counter("decisions_total", "Answers to Cluster Autoscaler, by call and result (granted, withheld, failed).", "call", "result"),
+		zoneShifted: set.Gauge("zone_shifted", "1 for each zone, or value of another label, that is shifted away.", "topology_key", "domain"),
+		statusTime:  set.Gauge("status_timestamp_seconds", "When the status of Cluster Autoscaler that is in use was written, in seconds since 1970; 0 without one.").WithLabelValues(),
+	}
+	for _, is := range gauges {
+		if is.alone {
+			m.gauges = append(m.gauges, gauge{set.Gauge(is.name, is.help).WithLabelValues(), is.value})
+		}
+	}
+	metricset.Preset(m.byCall, []string{"BestOptions"}, []string{"granted", "withheld", "failed"})
 	return m, set.Register(registerer)
 }
 
@@ -109,11 +136,13 @@ func (m *Metrics) count(c steering.Counter, n int) {
 }
 
 func (m *Metrics) state(g steering.Gauges) {
-	for _, name := range []steering.Mode{steering.Steering, steering.DryRun, steering.PassThrough} {
-		m.modes.WithLabelValues(string(name)).Set(metricset.Number(g.Mode == name))
+	if m.modes != nil {
+		for _, name := range []steering.Mode{steering.Steering, steering.DryRun, steering.PassThrough} {
+			m.modes.WithLabelValues(string(name)).Set(metricset.Number(g.Mode == name))
+		}
 	}
-	for i, is := range gauges {
-		m.gauges[i].Set(is.value(&g))
+	for _, is := range m.gauges {
+		is.Set(is.value(&g))
 	}
 	m.zoneShifted.Reset()
 	for _, domain := range g.Shifted {

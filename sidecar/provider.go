@@ -118,7 +118,7 @@ func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ask(s, func(state *steering.State) int { return state.Shown(g.ID) }), nil
+	return ask(&s.machine, func(state *steering.State) int { return state.Shown(g.ID) }), nil
 }
 
 // Nodes implements cloudprovider.Provider, from memory. Placeholders stand for instances that the

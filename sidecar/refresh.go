@@ -52,20 +52,6 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// readConfiguration looks whether the declared sets or the expander chain have changed.
-func (s *Sidecar) readConfiguration() {
-	if s.o.Policies != nil {
-		if policies, changed, err := s.o.Policies.Changed(); changed || err != nil {
-			s.step(steering.Declare{Policies: policies, Err: err})
-		}
-	}
-	if s.o.Chains != nil {
-		if chain, changed, err := s.o.Chains.Changed(); changed || err != nil {
-			s.step(steering.ChooseBy{Chain: chain, Err: err})
-		}
-	}
-}
-
 // takeFetched makes what was read, if anything was, what Cluster Autoscaler is shown. The caller
 // holds mu.
 func (s *Sidecar) takeFetched() *steering.Cloud {
@@ -174,7 +160,7 @@ type known struct {
 // fetchGroup reads one group; nil if it cannot be and never was.
 func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup, known *known) *steering.Group {
 	g, before := &steering.Group{NodeGroup: group}, known.last.Groups[group.ID]
-	g.Revision = ask(s, func(state *steering.State) int { return state.Revision(group.ID) })
+	g.Revision = ask(&s.machine, func(state *steering.State) int { return state.Revision(group.ID) })
 
 	var err error
 	if g.Target, err = s.backend.TargetSize(ctx, group.ID); err == nil {

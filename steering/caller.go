@@ -20,6 +20,8 @@ type caller struct {
 	before136   bool      // it is of a release that counts nodes on their way whether it has asked for them or not
 	process     time.Time // when its present process was first noticed
 	renewed     bool      // that was before the first reading
+	last        given     // answer of a state that is ExpanderOnly
+	counted     bool      // its sizes are counted nodes
 }
 
 // pick is the expander's answer: the group that Cluster Autoscaler is going to increase. What has a name

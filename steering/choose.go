@@ -52,6 +52,9 @@ func (s *State) asked(request Question) (Answer, error) {
 	if len(request.Options) == 0 {
 		return Answer{}, nil
 	}
+	if s.o.ExpanderOnly {
+		s.addUnknown(&request)
+	}
 	if s.view == nil {
 		return Answer{}, fmt.Errorf("the groups are not known yet: %w", cloudprovider.ErrUnavailable)
 	}
@@ -74,6 +77,11 @@ func (s *State) asked(request Question) (Answer, error) {
 		s.caller.stopped = decision.Error == ""
 		return Answer{Save: s.caller.stopped && !s.saved.stopped}, nil
 	}
+	if mode == Choosing {
+		s.noticeLarge(p, p.count)
+		s.answered(p.Group, p.count)
+		return Answer{Group: p.Group}, nil
+	}
 	if mode == PassThrough {
 		p.full, p.why = true, why
 	}
@@ -87,6 +95,7 @@ func (s *State) asked(request Question) (Answer, error) {
 type Unread struct{}
 
 func (Unread) apply(s *State) Answer {
+	s.unheard()
 	s.caller.pick, s.caller.stopped, s.caller.unread, s.caller.unasked = nil, false, true, false
 	clear(s.caller.grown)
 	s.note(Decision{Call: "BestOptions", Reason: "Cluster Autoscaler stopped waiting before its question was read"})

@@ -47,6 +47,10 @@ type groupCounted struct {
 	// doubts counts the loops in a row in which less was granted because pods might run on nodes that are
 	// on their way here and that Cluster Autoscaler does not count.
 	doubts streak
+	// ahead are the nodes of answers that the sizes do not show yet, of which the last was given at answeredAt: see Sizes.
+	// Since then there have been so many statuses. The size that was shown last is without them.
+	ahead, statuses, shown int
+	answeredAt             time.Time
 	// short reports whether the group got less than was asked in this loop, and full that Cluster Autoscaler
 	// is to ask others in this one.
 	short, full bool
@@ -56,7 +60,9 @@ type groupCounted struct {
 type groupFailures struct {
 	// onTrial reports whether the group gets one node first, which must become ready, since it has failed.
 	onTrial bool
-	off     writtenOff // what nothing waits for any longer
+	// readyBefore is how many nodes were ready when the trial began, or the fewest since: see Sizes.
+	readyBefore int
+	off         writtenOff // what nothing waits for any longer
 	// down is the time since which no node of the group that was in service is ready, or most are not;
 	// zero if that is not so.
 	down time.Time
@@ -147,7 +153,7 @@ func newGroup() *groupState {
 // Autoscaler. Releases before 1.36 count whatever they are shown.
 func (s *State) unseen(g *Group, at *observation) int {
 	b := s.known(g.ID)
-	if b.seen {
+	if b.seen || s.o.ExpanderOnly { // else it is no other than what Cluster Autoscaler sees
 		return 0
 	}
 	n := at.count(g, b).inFlight

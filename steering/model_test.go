@@ -273,7 +273,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	for _, name := range declaredEvents(t) {
-		if events[name] == 0 {
+		if events[name] == 0 && name != "Sizes" { // which a state has that is ExpanderOnly: see TestExpanderAloneIsExact
 			t.Errorf("the event %s never occurs", name)
 		}
 	}

@@ -77,6 +77,14 @@ func (n counted) overcounted() int { return n.expected - n.inFlight }
 // after the provision time are not on their way, nor are those ordered before the nodes in service
 // failed; Cluster Autoscaler does not know that.
 func (s *observation) count(g *Group, b *groupState) counted {
+	if g.Reported != nil {
+		return g.Reported.count(b.target)
+	}
+	return s.countInstances(g, b)
+}
+
+// countInstances counts the instances of a group that was read from its cloud.
+func (s *observation) countInstances(g *Group, b *groupState) counted {
 	var n counted
 	lost, useless := 0, b.off.missing
 	for i := range g.Instances {

@@ -38,6 +38,7 @@ type Group struct {
 	Template    cloudprovider.Template
 	TemplateErr error
 	ZeroOrMax   bool
+	Reported    *GroupSize          // what its sizes are from, if no cloud was read: see Sizes
 	Price       cloudprovider.Price // of a node for an hour, if HasPrice
 	HasPrice    bool
 	DetailsAt   time.Time // when template and options were read; zero if never

@@ -36,7 +36,7 @@ var eventTypes = func() map[string]reflect.Type {
 	for _, e := range []Event{
 		Answered{}, Asked{}, Called{}, ChooseBy{}, Declare{}, Decrease{}, Decreased{}, Failed{}, Increase{}, JournalRead{}, JournalSaved{},
 		Late{}, LoopBegins{}, LoopSkipped{}, NewProcess{}, NodesDeleted{}, Observe{}, Order{}, OrderEnded{}, Overdue{}, Released{}, Saw{},
-		Shift{}, Show{}, Started{}, Stop{}, TakenBack{}, Unread{}, Withdraw{},
+		Shift{}, Show{}, Sizes{}, Started{}, Stop{}, TakenBack{}, Unread{}, Withdraw{},
 	} {
 		out[reflect.TypeOf(e).Name()] = reflect.TypeOf(e)
 	}

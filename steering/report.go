@@ -65,8 +65,12 @@ func (s *State) groupStatuses(now time.Time) []GroupStatus {
 		if _, most := s.Bounds(g); status.Limited == "" && most < g.MaxSize {
 			status.Limited = "at its maximum for this loop: Cluster Autoscaler asked for all nodes here, and others have their share to get"
 		}
+		status.Zone = s.zones.labels[id][v1.LabelTopologyZone]
 		if g.Template.Node != nil {
 			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
+		}
+		if g.Reported != nil && g.Reported.BackedOff != "" {
+			status.Backoff = "by Cluster Autoscaler: " + g.Reported.BackedOff
 		}
 		if f, raised := s.levels.floors[id]; raised {
 			status.FloorWhy = f.why
@@ -126,7 +130,7 @@ func (s *State) Gauges() (out Gauges, ok bool) {
 		if b.unreadable.lasts() {
 			out.Unreadable++
 		}
-		if _, _, active := s.failures.backoff.Active(id, at.now); active {
+		if _, _, active := s.failures.backoff.Active(id, at.now); active || g.Reported != nil && g.Reported.BackedOff != "" {
 			out.BackedOff++
 		}
 	}

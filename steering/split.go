@@ -23,8 +23,10 @@ type split struct {
 	members []member
 	shares  map[string]int
 	result  []PlanMember
-	bound   bool     // some pods can run on some members only
-	sparse  []string // members left out: their nodes take fewer of the pods
+	bound   bool // some pods can run on some members only
+	// oneByOne: only the member that grows next counts, since Cluster Autoscaler asks anew before each increase.
+	oneByOne bool
+	sparse   []string // members left out: their nodes take fewer of the pods
 }
 
 // member is a group of the set that can grow.
@@ -48,7 +50,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 		p := &pick{Group: chosen, count: c.options[chosen].NodeCount, full: true, why: reason}
 		return p, Decision{Group: chosen, Asked: c.options[chosen].NodeCount, Reason: reason + "; " + why}
 	}
-	s := &split{chosen: chosen, why: why}
+	s := &split{chosen: chosen, why: why, oneByOne: c.s.o.ExpanderOnly}
 	if terms := c.policies[chosen]; terms != nil {
 		s.policy = fmt.Sprintf("set %s, %s", terms.Set, terms)
 	}
@@ -185,6 +187,9 @@ func (c *choice) pickNext(s *split) (*pick, Decision) {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
 	now := s.shares[next.Name]
+	if c.s.o.ExpanderOnly { // nobody splits it further
+		now = c.counts[next.Name]
+	}
 	p := &pick{Group: next.Name, count: c.counts[next.Name], split: s, Shares: s.shares}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
@@ -367,13 +372,17 @@ func (s *split) before(a, b *member) bool {
 		}
 		return 1
 	}
-	fewer := 0
+	fewer, smaller := 0, 0
+	if s.oneByOne {
+		smaller = cmp.Compare(a.Size, b.Size)
+	}
 	if s.bound {
 		fewer = cmp.Compare(len(a.option.Pods), len(b.option.Pods))
 	}
 	return cmp.Or(
 		fewer,
 		cmp.Compare(s.shares[b.Name], s.shares[a.Name]),
+		smaller,
 		cmp.Compare(chosenFirst(a), chosenFirst(b)),
 		cmp.Compare(a.Name, b.Name),
 	) < 0

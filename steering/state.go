@@ -33,6 +33,9 @@ type Options struct {
 	// NotBalanced turns the split off (--balance-similar-node-groups=false): options are chosen and
 	// increases forwarded only.
 	NotBalanced bool
+	// ExpanderOnly chooses options and nothing else: the cloud is not read and increases are not seen. Sizes come as the
+	// event Sizes, and each answer counts as ordered until they show it.
+	ExpanderOnly bool
 	// LevelScaleDown raises the minimums that Cluster Autoscaler is given, so that it takes nodes
 	// from the largest members of a set.
 	LevelScaleDown bool
@@ -115,6 +118,7 @@ type Mode string
 
 const (
 	Steering    Mode = "Steering"
+	Choosing    Mode = "Choosing" // an expander alone has no increases
 	DryRun      Mode = "DryRun"
 	PassThrough Mode = "PassThrough"
 )
@@ -124,6 +128,8 @@ func (s *State) Mode() (mode Mode, why string) {
 	switch {
 	case s.o.DryRun:
 		return DryRun, "--dry-run only reports what would be done"
+	case s.o.ExpanderOnly:
+		return Choosing, ""
 	case s.o.NotBalanced:
 		return PassThrough, "--balance-similar-node-groups=false"
 	case s.caller.unasked:

@@ -83,8 +83,9 @@ type ScenarioSpec struct {
 
 // ScenarioAutoscaler is which autoscaler decides in a scenario.
 type ScenarioAutoscaler struct {
-	// Mode is stock for Cluster Autoscaler alone, linked for one that evenkeel is linked into, or
-	// sidecar for one with evenkeel as its expander and its cloud provider. The default is linked.
+	// Mode is stock for Cluster Autoscaler alone, expander for one with evenkeel as its expander, linked for
+	// one that evenkeel is linked into, or sidecar for one with evenkeel as its expander and its cloud
+	// provider. The default is linked.
 	Mode string `json:"mode,omitempty"`
 	// Version is the release of Cluster Autoscaler: 1.34, 1.35 or 1.36, the default. Mode linked needs
 	// 1.36.

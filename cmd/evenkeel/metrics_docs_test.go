@@ -32,6 +32,7 @@ var metricsPage = []struct {
 	register func(prometheus.Registerer)
 }{
 	{"Servers and connections", func(r prometheus.Registerer) { _, _ = serving.NewMetrics(r) }},
+	{"evenkeel expander", func(r prometheus.Registerer) { _, _ = sidecar.NewExpanderMetrics(r) }},
 	{"evenkeel sidecar", func(r prometheus.Registerer) {
 		_, _ = sidecar.NewMetrics(r) // a catalog takes all
 		conditions.NewMetrics(r, sidecarMetrics)

@@ -21,7 +21,6 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
-	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/serving/recording"
@@ -53,11 +52,9 @@ type sidecarOptions struct {
 	plaintext       plaintextFlag
 	grace           time.Duration
 
-	expander   string
-	priorities string
-	balance    bool
-	sidecar    sidecar.Options
-	policies   string // file
+	choice  choiceFlags
+	balance bool
+	sidecar sidecar.Options
 
 	kubeconfig     string
 	noCluster      bool
@@ -177,17 +174,8 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 func (o *sidecarOptions) decisions() (options sidecar.Options, err error) {
 	options = o.sidecar
 	options.ZonalShift, options.NotBalanced = o.shifts.options(), !o.balance
-	if options.Chain, options.Chains, err = o.chain(); err != nil {
-		return options, err
-	}
-	if o.policies != "" {
-		file, policies, err := grouppolicy.Open(o.policies)
-		if err != nil {
-			return options, err
-		}
-		options.Policies, options.Similarity.Policies = file, policies
-	}
-	return options, nil
+	err = o.choice.decide(&options)
+	return options, err
 }
 
 // outside is the connection of a sidecar to its cluster.

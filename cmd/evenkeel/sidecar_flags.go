@@ -2,15 +2,11 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/deferral"
-	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/internal/followed"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
@@ -27,11 +23,9 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	o.plaintext.addTo(f)
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
 
-	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))
-	f.StringVar(&o.priorities, "expander-priorities", "", "FILE with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone; it is read again when it changes")
+	o.choice.addTo(f)
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
-	f.StringVar(&o.policies, "node-group-policies", "", "FILE of NodeGroupPolicies, which declare sets; it is read again when it changes")
 	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "backoff of a member after a refusal; 0 means 5m")
@@ -105,30 +99,4 @@ func (o *sidecarOptions) checkAddresses() error {
 		o.pages.validate(),
 		refuse(o.backendAddress == o.address, "--backend-address and --address are both %s: the sidecar would call itself", o.address),
 	)
-}
-
-// chain makes the strategies; follow is what replaces them when the priorities change, if there
-// are any.
-func (o *sidecarOptions) chain() (chain expander.Chain, follow sidecar.Followed[expander.Chain], err error) {
-	names, err := expander.ParseNames(o.expander)
-	if err != nil {
-		return chain, nil, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "strategies are " + strings.Join(expander.Names(), ", ")}
-	}
-	if o.priorities != "" {
-		file, chain, err := followed.Open(o.priorities, func(_ string, content []byte) (expander.Chain, error) {
-			priorities, err := expander.ParsePriorities(content)
-			if err != nil {
-				return expander.Chain{}, err
-			}
-			return expander.New(names, expander.Config{Priorities: priorities})
-		})
-		if err != nil {
-			return chain, nil, &usageError{fmt.Errorf("--expander-priorities=%s: %w", o.priorities, err), "a map from priorities to regular expressions"}
-		}
-		return chain, file, nil
-	}
-	if chain, err = expander.New(names, expander.Config{}); err != nil {
-		return chain, nil, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "see --expander-priorities"}
-	}
-	return chain, nil, nil
 }

@@ -41,6 +41,7 @@ type Autoscaler struct {
 	drains            []drain         // of those whose pods are not all evicted yet
 	downNext          time.Time       // when scale-down may decide otherwise
 	requestMode       bool            // whether the next mixed scale-up is for a ProvisioningRequest
+	began             time.Time       // the last loop
 	lastScaleUp       time.Time
 	scaleUpErr        error // of the last loop, unless that ended it
 	lastDownFailure   time.Time
@@ -80,6 +81,7 @@ func New(config Config) (*Autoscaler, error) {
 // Report.
 func (a *Autoscaler) Loop() (Report, error) {
 	now := a.clock.Now()
+	a.began = now
 	if !a.registry.refreshed.Add(instancesRefresh).After(now) {
 		a.registry.refreshInstances(now)
 	}

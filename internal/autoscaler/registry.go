@@ -56,6 +56,7 @@ type registry struct {
 	remote       *remote
 	requests     map[string]*request
 	backoffs     *backoff.Backoff
+	refused      map[string]bool                     // groups whose last failure is that of an increase
 	cached       map[string][]cloudprovider.Instance // by group; absent entries are fetched
 	refreshed    time.Time                           // when all of cached was last fetched
 	current      map[string][]cloudprovider.Instance // what the last update saw, and the one before
@@ -73,7 +74,7 @@ func newRegistry(a *Autoscaler, r *remote) *registry {
 	backoffs.Inclusive = true
 	return &registry{
 		caller: a, remote: r,
-		requests: map[string]*request{}, backoffs: backoff.New(backoffs), cached: map[string][]cloudprovider.Instance{},
+		requests: map[string]*request{}, refused: map[string]bool{}, backoffs: backoff.New(backoffs), cached: map[string][]cloudprovider.Instance{},
 	}
 }
 
@@ -336,6 +337,7 @@ func (s *registry) register(id string, delta int, now time.Time) {
 // failed backs the group off, unless its template is not known.
 func (s *registry) failed(id string, now time.Time, why string, late bool) {
 	s.caller.processors.scaleUpFailed(id, why, late)
+	delete(s.refused, id)
 	if s.caller.templates[id] == nil {
 		return
 	}

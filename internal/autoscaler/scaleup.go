@@ -140,6 +140,7 @@ func (t *attempt) carryOut(plan []planned) error {
 		err := t.remote.increase(id, delta)
 		if err != nil {
 			t.registry.failed(id, t.now, err.Error(), false)
+			t.registry.refused[id] = true
 			err = fmt.Errorf("increase %s by %d: %w", id, delta, err)
 		} else {
 			t.registry.register(id, delta, t.clock.Now())

@@ -61,6 +61,9 @@ type Group struct {
 	Backoff *Backoff
 }
 
+// CloudProviderError is the Code of an increase that the cloud has refused.
+const CloudProviderError = "cloudProviderError"
+
 // Backoff is why a group may not grow for a while.
 type Backoff struct {
 	// Code and Message are those of the failure, as far as the cloud gave any. The message may be cut off.

@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
@@ -18,8 +17,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/sidecar"
-	"github.com/evenkeel/evenkeel/steering"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -28,13 +25,14 @@ type Mode string
 
 // The modes. In all of them the loop is that of Cluster Autoscaler.
 const (
-	Stock   Mode = "stock"   // Cluster Autoscaler alone
-	Linked  Mode = "linked"  // evenkeel linked into Cluster Autoscaler
-	Sidecar Mode = "sidecar" // Cluster Autoscaler with evenkeel as its expander and its provider
+	Stock    Mode = "stock"    // Cluster Autoscaler alone
+	Expander Mode = "expander" // Cluster Autoscaler with evenkeel as its expander
+	Linked   Mode = "linked"   // evenkeel linked into Cluster Autoscaler
+	Sidecar  Mode = "sidecar"  // Cluster Autoscaler with evenkeel as its expander and its provider
 )
 
 // Modes lists the modes.
-func Modes() []Mode { return []Mode{Stock, Linked, Sidecar} }
+func Modes() []Mode { return []Mode{Stock, Expander, Linked, Sidecar} }
 
 // The releases of Cluster Autoscaler that differ in what is played.
 const v135, v136 = "1.35", "1.36"
@@ -63,6 +61,7 @@ type model struct {
 	s       *simulation
 	ca      *autoscaler.Autoscaler
 	sidecar *steersman // nil but for Sidecar
+	chooser *chooser   // nil but for Expander
 
 	annotated map[string]annotated // by zone
 	counted   map[string]int       // pods by controller, in round countedAt
@@ -76,11 +75,18 @@ func newModel(s *simulation) (*model, error) {
 		return nil, err
 	}
 	connection := autoscaler.Connection{Provider: s.cloud, Intercept: impatient}
-	if s.setup.mode() == Sidecar {
+	switch s.setup.mode() {
+	case Sidecar:
 		if m.sidecar, err = newSteersman(s); err != nil {
 			return nil, err
 		}
 		connection = autoscaler.Connection{Provider: m.sidecar, Expander: m.sidecar}
+	case Expander:
+		if m.chooser, err = newChooser(s); err != nil {
+			return nil, err
+		}
+		connection.Expander = m.chooser
+	case Stock, Linked:
 	}
 	m.ca, err = autoscaler.New(autoscaler.Config{
 		Clock: s.clock, Cloud: s.cloud, Connection: connection, World: m, DaemonSets: s.setup.DaemonSets, Ordered: s.setup.ordered(),
@@ -106,6 +112,9 @@ func (m *model) options() (autoscaler.Options, error) {
 		Balance: !o.NotBalanced, Backoff: o.Backoff, Strategies: &chain,
 		StartupTaints: o.StartupTaints, Salvo: setup.Salvo, Progress: m.s.progress.step,
 		Similarity: o.Similarity, Cloud: setup.cloud(), Explain: setup.follow(),
+	}
+	if setup.mode() == Expander {
+		out.Balance, out.MaxNodesPerScale = false, cmp.Or(out.MaxNodesPerScale, 1)
 	}
 	if setup.mode() == Linked && out.Balance {
 		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
@@ -189,6 +198,10 @@ func (m *model) loop() (autoscaler.Report, error) {
 	if m.sidecar != nil {
 		m.sidecar.look()
 	}
+	if m.chooser != nil {
+		m.chooser.look()
+		defer func() { m.chooser.Sizes(sizesOf(m.ca.Status()), nil) }()
+	}
 	return m.ca.Loop()
 }
 
@@ -199,65 +212,4 @@ func (m *model) next() []time.Time {
 		return nil
 	}
 	return []time.Time{later(at, m.s.clock.Now().Add(cmp.Or(m.s.setup.ScanInterval, DefaultScanInterval)))}
-}
-
-// steersman is the sidecar of a run, between Cluster Autoscaler and the cloud.
-type steersman struct {
-	*sidecar.Sidecar
-	s *simulation
-	// clock is that of the run, but nobody who waits on it is woken before the time has come: the
-	// sidecar gives up calls of the cloud that take too long.
-	clock *clocktesting.FakeClock
-}
-
-func newSteersman(s *simulation) (*steersman, error) {
-	clock := clocktesting.NewFakeClock(s.clock.Now())
-	options := sidecar.Options{
-		Options: s.setup.Options.Options,
-		Journal: &journal{}, Nodes: nodeStates{s}, Clock: clock,
-		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
-	}
-	p := &steersman{s: s, clock: clock}
-	options.Recorder = p
-	options.Before136 = func(context.Context) bool { return s.setup.before(v136) }
-	var err error
-	p.Sidecar, err = sidecar.New(s.cloud, options)
-	return p, err
-}
-
-// Event implements sidecar.Recorder.
-func (p *steersman) Event(_ bool, _, message string) {
-	p.s.timeline.once(p.s.elapsed(), v1alpha1.RowSidecar, message).Reason = message
-}
-
-// look brings the sidecar up to date before a loop: the time, and which zones users have shifted away.
-func (p *steersman) look() {
-	p.clock.SetTime(p.s.clock.Now())
-	p.Shift("scenario", p.s.shiftsNow(), nil)
-}
-
-// journal keeps the sidecar's state as long as the run.
-type journal struct{ text []byte }
-
-func (j *journal) Load(context.Context) ([]byte, error) { return slices.Clone(j.text), nil }
-
-func (j *journal) Save(_ context.Context, text []byte) error {
-	j.text = slices.Clone(text)
-	return nil
-}
-
-// nodeStates are the registered nodes as the sidecar watches them.
-type nodeStates struct{ s *simulation }
-
-func (n nodeStates) List() ([]steering.NodeState, bool) {
-	var out []steering.NodeState
-	for _, node := range n.s.cluster.nodes {
-		state := steering.NodeState{ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time}
-		for _, c := range node.object.Status.Conditions {
-			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
-			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
-		}
-		out = append(out, state)
-	}
-	return out, true
 }

@@ -52,13 +52,15 @@ type fleetLimits struct {
 // after the other.
 var fleetKinds = []fleetKind{
 	{"tight", tightScenario, 5, 100, fewerRun, map[simulate.Mode]fleetLimits{
-		simulate.Stock:   {},
-		simulate.Linked:  {300, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
-		simulate.Sidecar: {12, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
+		simulate.Stock:    {},
+		simulate.Expander: {4, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.04}},
+		simulate.Linked:   {300, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
+		simulate.Sidecar:  {12, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1.02, "pendingPodSeconds": 1.02}},
 	}},
 	{"mixed", mixedScenario, 3, 10, startsLater, map[simulate.Mode]fleetLimits{
-		simulate.Stock:   {},
-		simulate.Sidecar: {8, true, map[string]float64{"podsPending": 1.01, "nodesOrdered": 1.04, "pendingPodSeconds": 1, "nodeHours": 1.02}},
+		simulate.Stock:    {},
+		simulate.Expander: {3, false, map[string]float64{"podsPending": 1.02, "nodesOrdered": 1, "pendingPodSeconds": 1.02, "nodeHours": 1}},
+		simulate.Sidecar:  {8, true, map[string]float64{"podsPending": 1.01, "nodesOrdered": 1.04, "pendingPodSeconds": 1, "nodeHours": 1.02}},
 	}},
 }
 

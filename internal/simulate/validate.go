@@ -40,7 +40,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	case version != "" && !slices.Contains(Versions(), version):
 		c.Add(field.NotSupported(at, version, Versions()))
 	case version != "" && version < v136 && cmp.Or(Mode(s.Spec.Autoscaler.Mode), Linked) == Linked:
-		c.Add(field.Invalid(at, version, "has no hooks to link into: mode linked needs 1.36, stock and sidecar play all"))
+		c.Add(field.Invalid(at, version, "has no hooks to link into: mode linked needs 1.36, the others play all"))
 	}
 	c.options(&s.Spec.Options, specPath.Child("options"))
 	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {

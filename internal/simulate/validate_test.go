@@ -69,7 +69,7 @@ func TestRefuseWords(t *testing.T) {
 		"distribution":         {group("zones: [a, b], distribution: Odd"), `spec.nodeGroups[0].distribution: Unsupported value: "Odd": supported values: "Balanced", "Even", "Any"`},
 		"nothing to spread":    {group("zone: a, distribution: Any"), "spec.nodeGroups[0].distribution: Forbidden: only with zones"},
 		"release":              {"autoscaler: {mode: stock, version: \"1.33\"}", `spec.autoscaler.version: Unsupported value: "1.33": supported values: "1.34", "1.35", "1.36"`},
-		"nothing to link into": {"autoscaler: {version: \"1.35\"}", `spec.autoscaler.version: Invalid value: "1.35": has no hooks to link into: mode linked needs 1.36, stock and sidecar play all`},
+		"nothing to link into": {"autoscaler: {version: \"1.35\"}", `spec.autoscaler.version: Invalid value: "1.35": has no hooks to link into: mode linked needs 1.36, the others play all`},
 		"larger than a cloud":  {group("size: 1000001"), "spec.nodeGroups[0].size: Invalid value: 1000001: must not exceed 1000000"},
 		"larger in a file":     {from("{file: list.json, max: 1, size: 1000001}"), "spec.nodeGroupsFrom[0].size: Invalid value: 1000001: must not exceed 1000000"},
 		"larger together":      {machines + "nodeGroups: [{name: a, machine: m, max: 1, size: 600000}, {name: b, machine: m, max: 1, size: 600000}]", "spec.nodeGroups: Invalid value: 1200000: the nodes of all groups must not exceed 1000000"},

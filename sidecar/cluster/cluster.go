@@ -64,7 +64,8 @@ type Options struct {
 	// PodConditions count the conditions of pods that are written; nil means that none is.
 	PodConditions *conditions.Metrics
 	// Clock is the real one if nil.
-	Clock clock.Clock
+	Clock     clock.Clock
+	component string // that publishes events
 	// Log receives a line when the watch breaks and when it works again. The zero value logs
 	// nothing.
 	Log logr.Logger

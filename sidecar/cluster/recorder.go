@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -44,7 +45,7 @@ func newRecorder(ctx context.Context, client kubernetes.Interface, o *Options) *
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventQPS, Clock: o.Clock}),
 	)
 	broadcaster.StartRecordingToSink(&sink{ctx: ctx, events: client.CoreV1().Events(object.Namespace), object: "events in namespace " + object.Namespace, log: o.Log})
-	return &Recorder{broadcaster.NewRecorder(runtime.NewScheme(), v1.EventSource{Component: userAgent}), object}
+	return &Recorder{broadcaster.NewRecorder(runtime.NewScheme(), v1.EventSource{Component: cmp.Or(o.component, userAgent)}), object}
 }
 
 // Event publishes soon. It never blocks; what is too much is dropped.
