@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/doctor"
@@ -89,6 +91,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 	flags.StringVar(&c.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
 	addNow(flags, &c.now)
 	flags.Var(&c.limit, "max-file-size", "refuse larger files")
+	flags.StringVar(&c.snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler: the templates that it compares, also of groups without nodes")
 	flags.BoolVar(&c.simulated, "simulate", false, "also play the cluster's own pods, all pending, on its groups without nodes: with Cluster Autoscaler alone and with evenkeel")
 	flags.StringVar(&c.page, "report", "", "with --simulate: FILE, also write an HTML page to it that compares the runs")
 	c.live.addTo(flags)
@@ -99,6 +102,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 // checkup reads a cluster or its dump.
 type checkup struct {
 	fromDump
+	snapshot  string // file
 	simulated bool
 	page      string // file
 	dump      simulate.Dump
@@ -135,7 +139,10 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 	if err := c.readStatus(); err != nil {
 		return nil, err
 	}
-	return &c.seen, c.readGroups(cmd.Context())
+	if err := c.readGroups(cmd.Context()); err != nil || c.snapshot == "" {
+		return &c.seen, err
+	}
+	return &c.seen, c.readSnapshot(inputsOf(cmd).open)
 }
 
 // take takes one object.
@@ -237,6 +244,25 @@ func (c *checkup) readGroups(ctx context.Context) error {
 	}
 	c.seen.Pending, err = pending.Spreads(moment.Checker, pending.OfRound(moment.Nodes, moment.Pending, moment.Groups))
 	return err
+}
+
+// readSnapshot takes the templates that Cluster Autoscaler compares, of which some groups may be known by nothing else.
+func (c *checkup) readSnapshot(open document.Open) error {
+	return open.Each(c.snapshot, func(title string, r io.Reader, _ bool) error {
+		s, err := document.ReadSnapshot(title, r, document.StreamOptions{MaxSize: int64(c.limit)})
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Templates)) {
+			at := slices.IndexFunc(c.seen.Groups, func(g doctor.Group) bool { return g.Known == name || g.Known == "" && g.Name == name })
+			if at < 0 {
+				at = len(c.seen.Groups)
+				c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: name, Known: name})
+			}
+			c.seen.Groups[at].Template = &cloudprovider.Template{Node: s.Templates[name].Node, Pods: s.Templates[name].Pods}
+		}
+		return nil
+	})
 }
 
 // scenario makes a scenario of the dump; nil if it is not known which nodes are of one group, and then that is a finding.

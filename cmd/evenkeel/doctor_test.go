@@ -133,6 +133,26 @@ func TestDoctorReadsAClusterItself(t *testing.T) {
 	}
 }
 
+// A snapshot has the template of a group without nodes, so that it is found how Cluster Autoscaler compares it.
+func TestDoctorReadsASnapshot(t *testing.T) {
+	var out, problems bytes.Buffer
+	code := run(t.Context(), []string{"doctor", "testdata/clusters/cluster-api.yaml", "--snapshot", "testdata/clusters/cluster-api-snapshot.json"}, strings.NewReader(""), &out, &problems)
+	if code != exitFailure || problems.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, problems.String())
+	}
+	for _, want := range []string{
+		"MachineDeployment/capi/md-c,md-a,md-b   6       2       false", "no node is in MachineDeployment/capi/md-c, so it compares the template of the cloud",
+		"--balancing-label=node.kubernetes.io/instance-type",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("does not show %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "without a node, so that") {
+		t.Errorf("the template of a group is missing:\n%s", out.String())
+	}
+}
+
 // TestDoctorSimulates plays the pods of a dump: as it is all nodes are in one group, and as recommended they are even.
 func TestDoctorSimulates(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.html")

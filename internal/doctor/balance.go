@@ -197,6 +197,10 @@ func (d *diagnoser) notJoined(shared []SetResult, way Way, plan plan) {
 	for _, cause := range causes {
 		f := found[cause]
 		f.Message = fmt.Sprintf("Cluster Autoscaler does not take %s for similar: %s", spelling.List(f.Groups, few), cause)
+		empty := slices.DeleteFunc(slices.Clone(f.Groups), func(name string) bool { return !d.fleet.empty[name] })
+		if len(empty) > 0 {
+			f.Message += fmt.Sprintf("; no node is in %s, so it compares the template of the cloud", spelling.List(empty, few))
+		}
 		switch {
 		case way == WayAutoscaler && len(plan.flags) == 1 && strings.HasPrefix(plan.flags[0], "--balancing-label="):
 			f.Flags, f.Remedy = plan.flags, "compare this label alone: it tells all sets apart"

@@ -206,7 +206,7 @@ func (d *diagnoser) readGroups() {
 		}
 	}
 	if len(unknown) > 0 {
-		d.note(fmt.Sprintf("without a node, so that what a new one looks like is not seen here: %s; Cluster Autoscaler compares its cloud's template of such a group with real nodes of others: evenkeel explain --snapshot compares both",
+		d.note(fmt.Sprintf("without a node, so that what a new one looks like is not seen here: %s; Cluster Autoscaler compares its cloud's template of such a group with real nodes of others: --snapshot reads it",
 			spelling.List(unknown, few)))
 	}
 	if len(d.o.Groups) == 0 && (d.by != nil || d.o.Status != nil) {

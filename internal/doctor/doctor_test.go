@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -61,7 +62,8 @@ func cluster(sizes map[string]int, by ...any) *Observation {
 	for _, object := range by {
 		o.AddWorkload(object)
 	}
-	for name, size := range sizes {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		size := sizes[name]
 		g := Group{Name: name, Known: name}
 		for i := range size {
 			g.Nodes = append(g.Nodes, node(name, i))
@@ -128,6 +130,24 @@ func TestFindings(t *testing.T) {
 				label(o, "a", "eks.amazonaws.com/sourceLaunchTemplateId=lt-1")
 			},
 			way: WayNothing,
+		},
+		"the cloud's template of an empty group lacks a label": {
+			o: cluster(map[string]int{"a": 2, "b": 0}, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				label(o, "a", "example.com/driver=1")
+			},
+			want: map[Reason]int{NotSimilar: 1}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=example.com/driver"},
+		},
+		"the cloud's template of an empty group lacks a resource": {
+			o: cluster(map[string]int{"a": 2, "b": 0}, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				n := o.group("a").Template.Node
+				n.Status.Capacity = maps.Clone(n.Status.Capacity)
+				n.Status.Capacity["ephemeral-storage"] = resource.MustParse("100Gi")
+				delete(n.Labels, v1.LabelInstanceTypeStable)
+				delete(o.group("b").Template.Node.Labels, v1.LabelInstanceTypeStable)
+			},
+			want: map[Reason]int{NotSimilar: 1}, way: WayExpander,
 		},
 		"a label decides that is not on all": {
 			o: cluster(uneven, deployment(current, balanced, "--balancing-label=pool", "--cloud-provider=aws")), want: map[Reason]int{NotSimilar: 3},

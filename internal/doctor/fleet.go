@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // fleet is the groups as evenkeel and as Cluster Autoscaler compare them.
 type fleet struct {
-	templates map[string]cloudprovider.Template
+	templates map[string]cloudprovider.Template // that Cluster Autoscaler compares
+	empty     map[string]bool                   // groups without nodes, of which it has the cloud's template
 	cloud     string
 	options   nodegroupset.Options // of Cluster Autoscaler
 	mine      nodegroupset.Options // of evenkeel: the same, and that the label of the groups makes no difference
@@ -23,7 +26,7 @@ type fleet struct {
 	// effect says whether the labels to ignore and the ratios have one: since 1.37 only on three clouds.
 	effect bool
 
-	report nodegroupset.Report // of evenkeel
+	report nodegroupset.Report // of the sets of evenkeel, by the templates
 	own    *nodegroupset.Index // of evenkeel
 	stock  *nodegroupset.Index // of Cluster Autoscaler
 }
@@ -36,11 +39,12 @@ const genericFrom = 37
 
 // readFleet takes what is compared, and the flags by which Cluster Autoscaler compares.
 func (d *diagnoser) readFleet() {
-	f := &fleet{templates: map[string]cloudprovider.Template{}, effect: true}
+	f := &fleet{templates: map[string]cloudprovider.Template{}, empty: map[string]bool{}, effect: true}
 	var nodes []*v1.Node
 	for _, name := range d.names() {
 		if t := d.groups[name].Template; t != nil {
 			f.templates[name] = *t
+			f.empty[name] = len(d.groups[name].Nodes) == 0
 			nodes = append(nodes, t.Node)
 		}
 	}
@@ -102,18 +106,63 @@ func ratios(o *nodegroupset.Options) []**nodegroupset.Ratio {
 
 // fill compares the groups.
 func (f *fleet) fill() (err error) {
-	if f.own, err = nodegroupset.NewIndex(f.mine); err != nil {
+	if f.own, err = f.completed(f.mine); err != nil {
 		return err
 	}
-	f.own.Cloud = f.cloud
-	for name, t := range f.templates {
-		if err := f.own.Set(name, t); err != nil {
+	// What these sets need of Cluster Autoscaler is about the templates as they are.
+	declared := f.mine
+	for i, set := range f.own.Sets() {
+		if len(set) > 1 {
+			declared.Policies = append(declared.Policies, nodegroupset.SetPolicy{
+				Name: strconv.Itoa(i), Portions: []nodegroupset.PortionPolicy{{Portion: nodegroupset.Portion{Groups: set}}},
+			})
+		}
+	}
+	asDeclared, err := f.index(declared, f.templates)
+	if err != nil {
+		return err
+	}
+	f.report = asDeclared.Explain()
+	f.stock, err = f.under(f.options)
+	return err
+}
+
+// completed compares as evenkeel does, which fills in what the cloud's templates of empty groups lack.
+func (f *fleet) completed(o nodegroupset.Options) (*nodegroupset.Index, error) {
+	all := maps.Clone(f.templates)
+	if err := template.ShareCloud(all); err != nil {
+		return nil, err
+	}
+	completions, err := template.Complete(all, f.empty, o, func(func(*v1.PodSpec) bool) {})
+	if err != nil {
+		return nil, err
+	}
+	for name, c := range completions {
+		if c.Template != nil {
+			all[name] = *c.Template
+		}
+	}
+	return f.index(o, all)
+}
+
+// index compares templates as evenkeel does.
+func (f *fleet) index(o nodegroupset.Options, templates map[string]cloudprovider.Template) (*nodegroupset.Index, error) {
+	x, err := nodegroupset.NewIndex(o)
+	if err != nil {
+		return nil, err
+	}
+	x.Cloud = f.cloud
+	return x, set(x, templates)
+}
+
+// set puts templates into an index.
+func set(x *nodegroupset.Index, templates map[string]cloudprovider.Template) error {
+	for name, t := range templates {
+		if err := x.Set(name, t); err != nil {
 			return err
 		}
 	}
-	f.report = f.own.Explain()
-	f.stock, err = f.under(f.options)
-	return err
+	return nil
 }
 
 // under compares the groups as Cluster Autoscaler does with these options.
@@ -125,18 +174,23 @@ func (f *fleet) under(o nodegroupset.Options) (*nodegroupset.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, t := range f.templates {
-		if err := x.Set(name, t); err != nil {
-			return nil, err
-		}
-	}
-	return x, nil
+	return x, set(x, f.templates)
 }
 
-// agrees reports whether Cluster Autoscaler finds the sets of evenkeel with these options.
+// agrees reports whether Cluster Autoscaler finds the sets of evenkeel with these options, and evenkeel still does, which
+// reads the same flags.
 func (f *fleet) agrees(o nodegroupset.Options) bool {
 	x, err := f.under(o)
-	return err == nil && slices.EqualFunc(x.Sets(), f.own.Sets(), slices.Equal[[]string])
+	if err != nil || !slices.EqualFunc(x.Sets(), f.own.Sets(), slices.Equal[[]string]) {
+		return false
+	}
+	if len(o.Labels) > 0 {
+		return true
+	}
+	mine := o
+	mine.IgnoreLabels = slices.Concat(f.mine.IgnoreLabels, o.IgnoreLabels)
+	then, err := f.completed(mine)
+	return err == nil && slices.EqualFunc(then.Sets(), f.own.Sets(), slices.Equal[[]string])
 }
 
 // joins reports whether Cluster Autoscaler takes all groups of a set for similar.

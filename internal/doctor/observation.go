@@ -46,7 +46,7 @@ type Group struct {
 	Bounded  bool
 	Nodes    []*v1.Node
 	Zones    []string // if its nodes are in several
-	// Template is a new node of it; nil if it is unknown, as of most groups without nodes.
+	// Template is a new node of it, as Cluster Autoscaler compares it; nil if it is unknown, as of most groups without nodes.
 	Template *cloudprovider.Template
 
 	state *autoscalerstatus.Group

@@ -23,7 +23,7 @@ var drawn = []string{"team", "eks.amazonaws.com/sourceLaunchTemplateId", "topolo
 func drawCluster(t *rapid.T) (o *Observation, flags []string) {
 	sizes := map[string]int{}
 	for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
-		sizes[string(rune('a'+i))] = rapid.IntRange(1, 6).Draw(t, "size")
+		sizes[string(rune('a'+i))] = rapid.IntRange(0, 6).Draw(t, "size")
 	}
 	flag := func(likely int, text string) {
 		if rapid.IntRange(0, 9).Draw(t, text) < likely {
