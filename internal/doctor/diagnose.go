@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,7 +134,7 @@ func (d *diagnoser) asked() {
 		d.find(Finding{
 			Severity: Error, Reason: NotAsked,
 			Message: fmt.Sprintf("evenkeel runs in %s %s/%s, but Cluster Autoscaler does not ask it: --expander is %s", strings.ToLower(s.Kind), s.Namespace, s.Name, strings.Join(chain, ",")),
-			Flags:   []string{"--expander=grpc," + chain[0], "--grpc-expander-url=HOST:PORT", "--grpc-expander-cert=FILE"}, Remedy: "set the flags, with the address and the certificate of evenkeel",
+			Flags:   []string{"--expander=grpc," + chain[0], "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE"}, Remedy: "set the flags, with the address and the certificate of evenkeel",
 		})
 		return
 	case at > 0:
@@ -143,6 +144,24 @@ func (d *diagnoser) asked() {
 		})
 	}
 	d.steers = s.Way
+	if d.steers == WayExpander {
+		d.scaleUps(balancing)
+	}
+}
+
+// scaleUps looks whether increases are small enough for an expander to make sets even: each goes to one group.
+func (d *diagnoser) scaleUps(balancing bool) {
+	const name, most = "max-nodes-per-scaleup", 20
+	bound, err := strconv.Atoi(d.by.Flags.Get(name, "1000"))
+	switch {
+	case balancing:
+		d.note("Cluster Autoscaler balances by itself too, so evenkeel chooses the set, and Cluster Autoscaler splits over the groups that it takes for similar")
+	case err == nil && bound > most:
+		d.find(Finding{
+			Severity: Error, Reason: LargeScaleUps, Message: fmt.Sprintf("--%s is %d, and up to so many nodes go to one group whatever evenkeel chooses", name, bound),
+			Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split",
+		})
+	}
 }
 
 // status looks whether Cluster Autoscaler works.

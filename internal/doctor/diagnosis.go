@@ -120,6 +120,7 @@ const (
 	NodesDiffer        Reason = "NodesDiffer"
 	NotAsked           Reason = "NotAsked"
 	AskedLate          Reason = "AskedLate"
+	LargeScaleUps      Reason = "LargeScaleUps"
 	Uneven             Reason = "Uneven"
 	AtMaximum          Reason = "AtMaximum"
 	QuotaReached       Reason = "QuotaReached"

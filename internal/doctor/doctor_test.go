@@ -164,7 +164,7 @@ func TestFindings(t *testing.T) {
 				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
 			},
 			want: map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:PORT", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
 		},
 		"the flag is off and would join what differs by a taint": {
 			o: cluster(map[string]int{"a": 4, "b": 2, "t": 2}, deployment("x/cluster-autoscaler:1.29", "--cloud-provider=aws", "--expander=price")),
@@ -172,7 +172,7 @@ func TestFindings(t *testing.T) {
 				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
 			},
 			want: map[Reason]int{BalancingOff: 1, OldVersion: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,price", "--grpc-expander-url=HOST:PORT", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+			flags: []string{"--expander=grpc,price", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
 		},
 		"a node has a label of its own": {
 			o:      cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
@@ -193,8 +193,15 @@ func TestFindings(t *testing.T) {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws"), evenkeel("expander")), want: map[Reason]int{NotAsked: 0}, way: WayNothing,
 		},
 		"evenkeel is asked last": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80"), evenkeel("expander")),
+			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")),
 			want: map[Reason]int{AskedLate: 0}, way: WayNothing,
+		},
+		"evenkeel as the expander of large scale-ups": {
+			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80"), evenkeel("expander")),
+			want: map[Reason]int{LargeScaleUps: 0}, way: WayNothing,
+		},
+		"evenkeel as the expander of one that balances": {
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--expander=grpc", "--grpc-expander-url=e:80"), evenkeel("expander")), way: WayNothing,
 		},
 		"evenkeel is asked": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80"), evenkeel("sidecar")), way: WayNothing},
 		"evenkeel is linked": {
@@ -294,7 +301,7 @@ var seen = map[Reason]bool{}
 // reasons are all of them.
 var reasons = []Reason{
 	NoAutoscaler, SeveralAutoscalers, AutoscalerDown, NoStatus, OldStatus, NoGroups, OldVersion, IgnoredFlags, BalancingOff, NotSimilar, JoinedWrongly, NodesDiffer,
-	NotAsked, AskedLate, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
+	NotAsked, AskedLate, LargeScaleUps, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
 }
 
 func TestTheManualListsAllReasons(t *testing.T) {

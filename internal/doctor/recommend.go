@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,15 +103,17 @@ func (d *diagnoser) perScaleUp() int {
 }
 
 func (d *diagnoser) recommendExpander(r *Recommendation) {
-	chain := []string{"grpc", "least-waste"}
+	strategies := "least-waste"
 	if d.by != nil {
-		chain = append([]string{"grpc"}, slices.DeleteFunc(d.by.Flags.expanders(), func(name string) bool { return name == "grpc" })...)
+		own := slices.DeleteFunc(d.by.Flags.expanders(), func(name string) bool { return name == "grpc" })
+		strategies = cmp.Or(strings.Join(own, ","), strategies)
 	}
+	// The strategies stand behind it for the case that it does not answer.
 	r.Flags = []string{
-		"--expander=" + strings.Join(chain, ","), "--grpc-expander-url=HOST:PORT", "--grpc-expander-cert=FILE",
+		"--expander=grpc," + strategies, "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
 		"--balance-similar-node-groups=false", fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp()),
 	}
-	r.Text = "run evenkeel expander, and let Cluster Autoscaler ask it: its own flags do not give these sets"
+	r.Text = fmt.Sprintf("run evenkeel expander with --expander=%s, and let Cluster Autoscaler ask it: its own flags do not give these sets", strategies)
 	if d.by == nil {
 		r.Text += "; one that a cloud manages cannot, so this needs a Cluster Autoscaler of your own"
 	}
