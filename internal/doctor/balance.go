@@ -277,20 +277,22 @@ func (d *diagnoser) unsteady(shared []SetResult) (labels []string) {
 			}
 		}
 	}
-	labels = slices.Sorted(maps.Keys(of))
-	for _, label := range labels {
+	packs, err := nodegroupset.ShippedPacks()
+	for _, label := range slices.Sorted(maps.Keys(of)) {
 		f := Finding{
 			Severity: Warning, Reason: NodesDiffer, Groups: of[label], Apart: d.apartOf(of[label]), Way: WayAutoscaler, Flags: []string{"--balancing-ignore-label=" + label},
 			Message: fmt.Sprintf("nodes of %s differ from each other in the label %s, so it depends on the node that Cluster Autoscaler takes for a new one whether the group is similar to others", spelling.List(of[label], few), label),
 			Remedy:  "set the flag, or give all nodes of a group the same value",
 		}
-		if !d.fleet.effect {
+		switch {
+		case err != nil || packs.HasMeaning(label) || label == v1.LabelInstanceTypeStable || label == v1.LabelInstanceType:
+			f.Way, f.Flags, f.Remedy = "", nil, "make a group for each value, as the label says what a node is"
+		case !d.fleet.effect:
 			f.Way, f.Flags, f.Remedy = "", nil, "give all nodes of a group the same value: the flag to ignore it has no effect here"
+		default:
+			labels = append(labels, label)
 		}
 		d.find(f)
-	}
-	if !d.fleet.effect {
-		return nil
 	}
 	return labels
 }

@@ -179,6 +179,13 @@ func TestFindings(t *testing.T) {
 			change: func(o *Observation) { o.group("b").Nodes[1].Labels["team"] = "red" },
 			want:   map[Reason]int{NodesDiffer: 3}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=team"},
 		},
+		"a group has several machine types": {
+			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				o.group("b").Nodes[1].Labels[v1.LabelInstanceTypeStable] = "m2"
+			},
+			want: map[Reason]int{NodesDiffer: 3}, way: WayNothing,
+		},
 		"a set is uneven for no reason": {
 			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")), want: map[Reason]int{Uneven: 3}, way: WayLinked,
 		},

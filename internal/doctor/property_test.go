@@ -234,6 +234,25 @@ func TestApartIsTheFewestMoves(t *testing.T) {
 	})
 }
 
+// A flag is found wherever it stands, and whatever stands around it.
+func FuzzReadFlags(f *testing.F) {
+	f.Add("./cluster-autoscaler", "--v=4", "aws")
+	f.Add("sh -c", "exec cluster-autoscaler --v 4 \\\n --balance-similar-node-groups", "a b")
+	f.Fuzz(func(t *testing.T, first, second, value string) {
+		flags := readFlags([]string{first}, []string{second, "--expander=" + value})
+		if got := flags.Get("expander", ""); flags.field != "" && got != strings.Trim(value, "\"'") {
+			t.Errorf("the expander is %q, want %q", got, value)
+		}
+		after := flags.With([]string{"--cloud-provider=gce", "--balancing-label=a", "--balancing-label=b"}, []string{second})
+		if got := after.Get("cloud-provider", ""); after.field != "" && got != "gce" {
+			t.Errorf("the provider is %q", got)
+		}
+		if all := after.All("balancing-label"); after.field != "" && !slices.Equal(all[max(0, len(all)-2):], []string{"a", "b"}) {
+			t.Errorf("balancing labels %q", all)
+		}
+	})
+}
+
 func ExampleDiagnose() {
 	o := &Observation{Label: "eks.amazonaws.com/nodegroup", Status: &autoscalerstatus.Status{Time: noon, Running: true}}
 	o.AddWorkload(deployment("registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1", "--cloud-provider=aws"))
