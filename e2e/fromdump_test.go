@@ -89,6 +89,13 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 		if code != 0 || strings.Contains(notes, "cannot") {
 			t.Errorf("exit code %d, notes:\n%s", code, notes)
 		}
+		if out, problems, _ := evenkeel.Run(t, "doctor", "--kubeconfig="+plane.KubeconfigAs(t, "planner")); !strings.Contains(out, "MissingRights") || !strings.Contains(out, `cannot list resource "deployments"`) {
+			t.Errorf("without the right to list Deployments the doctor says %s%s", problems, out)
+		}
+		k.must(ctx, t, documented(t, "../docs/doctor.md", "kubectl create ")...)
+		if out, problems, _ := evenkeel.Run(t, "doctor", "--kubeconfig="+plane.KubeconfigAs(t, "planner")); !strings.Contains(out, "web-a,web-b") || strings.Contains(out, "MissingRights") {
+			t.Errorf("with the rights of its page the doctor says %s%s", problems, out)
+		}
 	})
 }
 
