@@ -42,7 +42,8 @@ func TestSidecarInTheCluster(t *testing.T) {
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else changes nodes or leases
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 41, "rbac", "deploy", "demo", "monitoring", "pod-conditions")
+		dryRun(ctx, t, plane, 58, "rbac", "deploy", "demo", "monitoring", "pod-conditions",
+			"../expander/rbac", "../expander/deploy", "../expander/count-nodes", "../expander/monitoring")
 	})
 	t.Run("no rights", func(t *testing.T) { withoutRights(ctx, t, plane) })
 	apply(ctx, t, plane, "rbac")

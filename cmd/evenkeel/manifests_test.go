@@ -54,7 +54,7 @@ func TestManifestsHaveFlags(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 4 {
+	if checked < 5 {
 		t.Errorf("only %d containers were found", checked)
 	}
 }
@@ -90,7 +90,7 @@ func TestKustomizationsAreWhole(t *testing.T) {
 // TestDocumentedFlags: the page of a server names every flag of it.
 func TestDocumentedFlags(t *testing.T) {
 	inRoot(t)
-	for name, cmd := range map[string]*cobra.Command{"docs/controller.md": newController(), "docs/sidecar.md": newSidecar()} {
+	for name, cmd := range map[string]*cobra.Command{"docs/controller.md": newController(), "docs/expander.md": newExpander(), "docs/sidecar.md": newSidecar()} {
 		text := strings.Join(readPage(t, name).lines, "\n")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			flag := "--" + f.Name

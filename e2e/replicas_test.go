@@ -15,16 +15,21 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
-// The two replicas of the sidecar run on different nodes, in different zones, and a drain of both
-// nodes takes one after the other.
-func TestReplicasOfTheSidecar(t *testing.T) {
-	t.Parallel()
+// The two replicas of the sidecar and of the expander run on different nodes, in different zones, and a
+// drain of both nodes takes one after the other.
+func TestReplicas(t *testing.T) {
+	for folder, name := range map[string]string{"deploy": "cluster-autoscaler", "../expander/deploy": "evenkeel-expander"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); testReplicas(t, folder, name) })
+	}
+}
+
+func testReplicas(t *testing.T, folder, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})
 	zoneOf := map[string]string{"node-1": "a", "node-2": "a", "node-3": "b"}
-	for name, zone := range zoneOf {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name, v1.LabelTopologyZone: zone}}}
+	for node, zone := range zoneOf {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{v1.LabelHostname: node, v1.LabelTopologyZone: zone}}}
 		n.Status.Allocatable = v1.ResourceList{
 			v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("20"),
 		}
@@ -32,10 +37,10 @@ func TestReplicasOfTheSidecar(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	apply(ctx, t, plane, "deploy")
+	apply(ctx, t, plane, folder)
 	replicas := func() (zones map[string]bool, ready []*v1.Pod) {
 		var pods v1.PodList
-		if err := plane.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"app.kubernetes.io/name": "cluster-autoscaler"}); err != nil {
+		if err := plane.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"app.kubernetes.io/name": name}); err != nil {
 			t.Fatal(err)
 		}
 		zones = map[string]bool{}
@@ -55,7 +60,7 @@ func TestReplicasOfTheSidecar(t *testing.T) {
 	})
 	until(ctx, t, "the budget knows both", func() bool {
 		var budget policyv1.PodDisruptionBudget
-		key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler"}
+		key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: name}
 		return plane.Client.Get(ctx, key, &budget) == nil && budget.Status.CurrentHealthy == 2 && budget.Status.DisruptionsAllowed == 1
 	})
 	_, ready := replicas()
