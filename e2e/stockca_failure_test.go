@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,11 +109,15 @@ type ending struct {
 }
 
 func (e *ending) String() string {
-	total := int64(0)
+	return fmt.Sprintf("%s, %s, %d ordered", joined(e.took, " and "), joined(e.sizes, "/"), e.total())
+}
+
+// total is how many nodes were ordered.
+func (e *ending) total() (sum int64) {
 	for _, n := range e.ordered {
-		total += n
+		sum += n
 	}
-	return fmt.Sprintf("%s, %s, %d ordered", joined(e.took, " and "), joined(e.sizes, "/"), total)
+	return sum
 }
 
 func joined[T any](all []T, by string) string {
@@ -131,7 +134,7 @@ func (c *comparison) play(t *testing.T, balanced bool) *ending {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	one := c.trial
-	one.flags = append(slices.Clone(one.flags), balancing)
+	one.flags = append([]string{balancing}, one.flags...) // those of the trial win
 	w := newWorld(ctx, t, one, balanced)
 	if c.pinned > 0 {
 		w.pin(ctx, t, c.pinned, "zone-b")

@@ -49,12 +49,18 @@ type trial struct {
 	flags []string
 	// refusing is a group of which the cloud has no machines for two minutes.
 	refusing string
+	// barren are groups that have got no nodes when all pods run.
+	barren []string
 	// dead are groups whose machines never become nodes.
 	dead []string
 	// outages are counted from the start of the cloud.
 	outages []v1alpha1.Outage
 	// provision is --max-node-provision-time, of both; 0 is the default.
 	provision time.Duration
+	// expanderAlone has evenkeel be the autoscaler's expander alone, in place of the sidecar.
+	expanderAlone bool
+	// replica adds a second one, which is asked when the first is gone.
+	replica bool
 	// faults are further ones of the cloud.
 	faults v1alpha1.ScenarioFaults
 	// sidecarFlags are further ones of the sidecar.
@@ -289,9 +295,9 @@ type world struct {
 	trial
 	plane      *controlplane.ControlPlane
 	autoscaler *process.Process
-	sidecar    *process.Process
-	asked      *autoscaler.Tap // what the autoscaler asks its provider
-	ordered    *autoscaler.Tap // what the cloud is asked
+	sidecar    *process.Process // or the expander
+	asked      *autoscaler.Tap  // what the autoscaler asks its provider
+	ordered    *autoscaler.Tap  // what the cloud is asked
 	workloads  map[string]*appsv1.Deployment
 	began      time.Time
 	ran        time.Time // when all pods ran

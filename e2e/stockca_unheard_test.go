@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,24 +24,27 @@ func TestStockAutoscalerDoesNotHearTheExpander(t *testing.T) {
 		t.Run(fmt.Sprint(pods, " pods"), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
-			var stopped atomic.Bool
 			w := newWorld(ctx, t, trial{
 				groups: zones("m", 40, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}, boot: 10 * time.Second,
-				question: func(w *world) {
-					stopped.Store(true)
-					if err := syscall.Kill(w.sidecar.PID(), syscall.SIGSTOP); err != nil {
-						t.Error(err)
-					}
-					time.AfterFunc(frozen, func() { _ = syscall.Kill(w.sidecar.PID(), syscall.SIGCONT) }) // an error says that it has ended
-				},
+				question: frozenFor(t, frozen),
 			}, true)
 			w.play(ctx, t)
 			w.check(ctx, t)
 			first := autoscaler.Increases(w.asked.Calls())[0]
-			if waited := first.Ended.Sub(w.began); !stopped.Load() || waited < frozen {
+			if waited := first.Ended.Sub(w.began); waited < frozen {
 				t.Errorf("the first increase was answered after %s: the sidecar was not stopped before", waited)
 			}
 		})
+	}
+}
+
+// frozenFor stops the sidecar, or the expander, for a time.
+func frozenFor(t *testing.T, long time.Duration) func(w *world) {
+	return func(w *world) {
+		if err := w.sidecar.Pause(); err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(long, func() { _ = w.sidecar.Resume() }) // an error says that it has ended
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -49,31 +50,63 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 	}
 	stock := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
 	w.asked = w.ordered
-	if balanced {
-		o := evenkeel.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
-		if !c.withoutCluster {
-			o.Kubeconfig = w.plane.Kubeconfig
-		}
-		if c.slow > 0 {
-			o.Kubeconfig = w.slowRoad(t)
-		}
-		if c.provision > 0 {
-			o.Args = []string{"--max-node-provision-time=" + c.provision.String()}
-		}
-		o.Args = append(o.Args, c.sidecarFlags...)
-		s := evenkeel.StartSidecar(t, o)
-		w.sidecar = s.Process
-		w.asked = autoscaler.NewTap(t, s.Address)
-		stock.Provider, stock.Expander, stock.ExpanderCA = w.asked.Address, s.Expander, s.CA
-		if c.question != nil {
-			stock.Expander = autoscaler.NewTunnel(t, s.Expander, func() { c.question(w) })
-		}
+	switch {
+	case balanced && c.expanderAlone:
+		w.startExpander(ctx, t, &stock)
+	case balanced:
+		w.startSidecar(t, &stock)
 	}
 	w.autoscaler = autoscaler.Start(t, stock)
 	if err := w.loops(ctx, 2); err != nil {
 		t.Fatalf("waiting for the autoscaler to look around: %v", err)
 	}
 	return w
+}
+
+// startSidecar starts the sidecar, and has the autoscaler ask it.
+func (w *world) startSidecar(t *testing.T, stock *autoscaler.Options) {
+	t.Helper()
+	o := evenkeel.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
+	if !w.withoutCluster {
+		o.Kubeconfig = w.plane.Kubeconfig
+	}
+	if w.slow > 0 {
+		o.Kubeconfig = w.slowRoad(t)
+	}
+	if w.provision > 0 {
+		o.Args = []string{"--max-node-provision-time=" + w.provision.String()}
+	}
+	o.Args = append(o.Args, w.sidecarFlags...)
+	s := evenkeel.StartSidecar(t, o)
+	w.sidecar = s.Process
+	w.asked = autoscaler.NewTap(t, s.Address)
+	stock.Provider, stock.Expander, stock.ExpanderCA = w.asked.Address, s.Expander, s.CA
+	if w.question != nil {
+		stock.Expander = autoscaler.NewTunnel(t, s.Expander, func() { w.question(w) })
+	}
+}
+
+// startExpander starts the expander with the rights that the manifests give it, and has the autoscaler ask it. The
+// autoscaler calls its provider itself.
+func (w *world) startExpander(ctx context.Context, t *testing.T, stock *autoscaler.Options) {
+	t.Helper()
+	apply(ctx, t, w.plane, "../expander/rbac")
+	kubeconfig := w.kubeconfig(t, func(c *clientcmdapi.Config) {
+		for _, user := range c.AuthInfos {
+			user.Impersonate = "system:serviceaccount:kube-system:evenkeel-expander"
+			user.ImpersonateGroups = []string{"system:serviceaccounts", "system:authenticated"}
+		}
+	})
+	e := evenkeel.StartExpander(t, evenkeel.ExpanderOptions{Kubeconfig: kubeconfig, Args: w.sidecarFlags})
+	w.sidecar = e.Process
+	stock.Expander, stock.ExpanderCA = e.Address, e.CA
+	if w.replica {
+		other := evenkeel.StartExpander(t, evenkeel.ExpanderOptions{Kubeconfig: kubeconfig, Args: w.sidecarFlags, Certificates: e.Home})
+		stock.Expander = autoscaler.NewService(t, e.Address, other.Address)
+	}
+	if w.question != nil {
+		stock.Expander = autoscaler.NewTunnel(t, e.Address, func() { w.question(w) })
+	}
 }
 
 // profile writes a configuration of the scheduler with the default constraints. The scheduler runs
@@ -100,18 +133,26 @@ func (c trial) profile(t *testing.T) string {
 // slowRoad returns a kubeconfig that leads to the API server on a slow road.
 func (w *world) slowRoad(t *testing.T) string {
 	t.Helper()
+	return w.kubeconfig(t, func(config *clientcmdapi.Config) {
+		for _, c := range config.Clusters {
+			server, err := url.Parse(c.Server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.Host = autoscaler.NewSlowRoad(t, server.Host, w.slow)
+			c.Server = server.String()
+		}
+	})
+}
+
+// kubeconfig returns a changed copy of the one that leads to the API server.
+func (w *world) kubeconfig(t *testing.T, change func(*clientcmdapi.Config)) string {
+	t.Helper()
 	config, err := clientcmd.LoadFromFile(w.plane.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range config.Clusters {
-		server, err := url.Parse(c.Server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.Host = autoscaler.NewSlowRoad(t, server.Host, w.slow)
-		c.Server = server.String()
-	}
+	change(config)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
@@ -367,7 +408,7 @@ func (w *world) splits(t *testing.T, d demand) [][]int64 {
 		if g.machine != d.machine {
 			continue
 		}
-		if g.name == w.refusing {
+		if g.name == w.refusing || slices.Contains(w.barren, g.name) {
 			g.max = g.size
 		}
 		groups = append(groups, nodegroupset.Group{Name: g.name, Size: g.size, Max: g.max})

@@ -29,8 +29,21 @@ func NewTunnel(t testing.TB, server string, first func()) (address string) {
 		func(client, server net.Conn) { pass(client, server, func() {}) })
 }
 
+// NewService passes connections on to the first of some servers that accepts them, as a Service does. It ends with the
+// test.
+func NewService(t testing.TB, servers ...string) (address string) {
+	t.Helper()
+	forward := func(to, from net.Conn) { carry(to, from, 0) }
+	return betweenAny(t, servers, forward, forward)
+}
+
 // between accepts connections for a server, and has what either side says carried to the other.
 func between(t testing.TB, server string, there, back func(to, from net.Conn)) (address string) {
+	t.Helper()
+	return betweenAny(t, []string{server}, there, back)
+}
+
+func betweenAny(t testing.TB, servers []string, there, back func(to, from net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))
 	if err != nil {
@@ -45,7 +58,7 @@ func between(t testing.TB, server string, there, back func(to, from net.Conn)) (
 			if err != nil {
 				return // it was closed
 			}
-			far, err := net.Dial("tcp", server)
+			far, err := dialAny(servers)
 			if err != nil {
 				_ = near.Close()
 				continue
@@ -67,6 +80,16 @@ func between(t testing.TB, server string, there, back func(to, from net.Conn)) (
 		open.Wait()
 	})
 	return listener.Addr().String()
+}
+
+// dialAny connects to the first server that accepts it.
+func dialAny(servers []string) (conn net.Conn, err error) {
+	for _, server := range servers {
+		if conn, err = net.Dial("tcp", server); err == nil {
+			break
+		}
+	}
+	return conn, err
 }
 
 // pass copies records from one connection to another until either ends.

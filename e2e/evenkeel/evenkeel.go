@@ -98,11 +98,7 @@ type Sidecar struct {
 // StartSidecar starts evenkeel sidecar in front of a cloud provider.
 func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	t.Helper()
-	home := t.TempDir()
-	certificates := exec.Command(build(t), "certs", "--dir="+home, "--host="+process.Loopback)
-	if out, err := certificates.CombinedOutput(); err != nil {
-		t.Fatalf("making certificates: %v\n%s", err, out)
-	}
+	home := certificates(t)
 	s := &Sidecar{Expander: process.FreeAddress(t), CA: filepath.Join(home, "ca.crt"), Metrics: process.FreeAddress(t)}
 	s.Address = process.FreeAddress(t)
 	health := process.FreeAddress(t)
@@ -122,6 +118,17 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(health),
 	})
 	return s
+}
+
+// certificates makes those of a server on loopback in a folder of their own.
+func certificates(t testing.TB) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	certs := exec.Command(build(t), "certs", "--dir="+folder, "--host="+process.Loopback)
+	if out, err := certs.CombinedOutput(); err != nil {
+		t.Fatalf("making certificates: %v\n%s", err, out)
+	}
+	return folder
 }
 
 // healthy reports whether a command of evenkeel serves. Whether it is ready may wait
