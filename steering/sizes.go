@@ -87,6 +87,8 @@ func (b *groupState) reported(g *Group, over bool) {
 	switch {
 	case size.BackedOff != "":
 		b.onTrial, b.readyBefore = b.onTrial || !size.Refused, size.Ready // that the cloud takes orders shows at once
+	case size.Lost > 0: // Cluster Autoscaler deletes them, and leaves no group alone for it
+		b.onTrial, b.readyBefore = true, size.Ready
 	case b.onTrial && size.Ready > b.readyBefore:
 		b.onTrial = false
 	default:

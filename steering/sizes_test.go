@@ -189,6 +189,27 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// TestLostNodes: a group whose instances do not become nodes gets one node, and no other while it is on its way. Cluster
+// Autoscaler deletes such instances, and leaves no group alone for it.
+func TestLostNodes(t *testing.T) {
+	a := newAsker(t, threeGroups(4, 0, 4)...)
+	a.set("b", func(g *steering.GroupSize) { g.Target, g.Lost = 4, 4 })
+	a.loop(a.now)
+	a.set("b", func(g *steering.GroupSize) { g.Target, g.Lost = 0, 0 })
+	a.loop(a.now)
+	var got []string
+	for range 3 {
+		began := a.now
+		name := a.ask(1)
+		a.order(name, 1)
+		a.loop(began)
+		got = append(got, name)
+	}
+	if want := "b a c"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
 // TestNothingIsKnown: without any status the groups count by the answers that they had.
 func TestNothingIsKnown(t *testing.T) {
 	a := newAsker(t, threeGroups(0, 0, 0)...)
