@@ -83,7 +83,8 @@ func (c Chain) ForRound(n uint64) Chain {
 
 // Choose picks one option and says why. Of every set only the representative
 // takes part. Each strategy filters what the one before left, until one option
-// is left; what all strategies find equal is settled by the name of the group.
+// is left. Of what all strategies find equal that is chosen which needs the fewest
+// nodes for a pod, then helps the most pods, then comes first by name.
 // The order of the options does not matter, and they are not changed.
 func (c Chain) Choose(options []Option) (Option, Trail, error) {
 	if len(options) == 0 {
@@ -104,6 +105,13 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 		results := strategy.Filter(c.config, left)
 		trail = append(trail, newStep(strategy.Name, left, results))
 		left = kept(left, results)
+	}
+	if len(left) > 1 {
+		if step := nodesStep(left); len(step.Kept()) < len(left) {
+			trail = append(trail, step)
+			names := step.Kept()
+			left = slices.DeleteFunc(slices.Clone(left), func(o Option) bool { return !slices.Contains(names, o.Group) })
+		}
 	}
 	if len(left) > 1 {
 		trail = append(trail, nameStep(left))

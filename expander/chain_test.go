@@ -86,6 +86,33 @@ func TestChooseAmongNoneOrTwice(t *testing.T) {
 	}
 }
 
+// TestEqualOptions: what the strategies find equal is chosen by the nodes that a pod needs, then by how many pods it helps.
+func TestEqualOptions(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options []Option
+		want    string
+		steps   []string
+	}{
+		{"fewest nodes", []Option{option("a", 2, 4, 0, 0), option("b", 1, 4, 0, 0)}, "b", []string{NodesStep}},
+		{"fewest nodes for a pod", []Option{option("a", 1, 1, 0, 0), option("b", 2, 4, 0, 0)}, "b", []string{NodesStep}},
+		{"more pods", []Option{option("a", 1, 2, 0, 0), option("b", 2, 4, 0, 0), option("c", 2, 4, 0, 0)}, "b", []string{NodesStep, NameStep}},
+		{"name", []Option{option("b", 1, 2, 0, 0), option("a", 1, 2, 0, 0)}, "a", []string{NameStep}},
+	} {
+		chosen, trail, err := Chain{}.Choose(c.options)
+		var steps []string
+		for i := range trail {
+			steps = append(steps, trail[i].Strategy)
+			if !trail[i].TieBreak() {
+				t.Errorf("%s: the step %s is no tie-break", c.name, trail[i].Strategy)
+			}
+		}
+		if err != nil || chosen.Group != c.want || !slices.Equal(steps, c.steps) {
+			t.Errorf("%s: %s by %v, %v; want %s by %v", c.name, chosen.Group, steps, err, c.want, c.steps)
+		}
+	}
+}
+
 func TestTrailNamesTheFirstFew(t *testing.T) {
 	var options []Option
 	for i := range 10 {

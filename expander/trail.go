@@ -1,6 +1,7 @@
 package expander
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,8 +10,9 @@ import (
 
 // Names of the steps of a Trail that are no strategy.
 const (
-	SetStep  = "set"  // of every set one option goes on
-	NameStep = "name" // the last tie-break
+	SetStep   = "set"           // of every set one option goes on
+	NodesStep = "nodes-per-pod" // of equal options those that need the fewest nodes for a pod, and then help the most pods
+	NameStep  = "name"          // the last tie-break
 )
 
 // Trail is how a choice came about, one Step per filter that was needed.
@@ -18,7 +20,7 @@ type Trail []Step
 
 // Step is what one filter made of the options the one before it left.
 type Step struct {
-	Strategy string         `json:"strategy"` // the strategy's name, SetStep or NameStep
+	Strategy string         `json:"strategy"` // the strategy's name, SetStep, NodesStep or NameStep
 	Options  []OptionResult `json:"options"`  // those kept first, then by name
 }
 
@@ -35,6 +37,22 @@ func newStep(strategy string, options []Option, results []Result) Step {
 	}
 	s.sort()
 	return s
+}
+
+// TieBreak reports whether the step is about options that all strategies find equal.
+func (s *Step) TieBreak() bool { return s.Strategy == NodesStep || s.Strategy == NameStep }
+
+// nodesStep keeps of equal options the cheapest in nodes: by chance is no reason to order more.
+func nodesStep(options []Option) Step {
+	byNodes := func(a, b Option) int {
+		return cmp.Or(cmp.Compare(a.NodeCount*b.Pods.Len(), b.NodeCount*a.Pods.Len()), cmp.Compare(b.Pods.Len(), a.Pods.Len()))
+	}
+	best := slices.MinFunc(options, byNodes)
+	results := make([]Result, len(options))
+	for i, o := range options {
+		results[i] = Result{Kept: byNodes(o, best) == 0, Figure: spelling.Count(o.Pods.Len(), "pod") + " on " + spelling.Count(o.NodeCount, "node")}
+	}
+	return newStep(NodesStep, options, results)
 }
 
 // nameStep settles between options that are sorted by name.

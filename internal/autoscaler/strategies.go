@@ -25,13 +25,13 @@ func (t *attempt) byStrategies(options []option) *option {
 		return &options[t.random.IntN(len(options))]
 	}
 	kept := judged
-	for _, step := range trail {
-		if step.Strategy != expander.NameStep {
-			names := step.Kept()
+	for i := range trail {
+		if !trail[i].TieBreak() {
+			names := trail[i].Kept()
 			kept = slices.DeleteFunc(slices.Clone(kept), func(o expander.Option) bool { return !slices.Contains(names, o.Group) })
 		}
 	}
-	trail = slices.DeleteFunc(trail, func(s expander.Step) bool { return s.Strategy == expander.NameStep })
+	trail = slices.DeleteFunc(trail, func(s expander.Step) bool { return s.TieBreak() })
 	chosen := kept[t.draw(len(kept))].Group
 	t.round.trail(trail)
 	return &options[slices.IndexFunc(options, func(o option) bool { return o.group.ID == chosen })]

@@ -16,7 +16,7 @@ import (
 // fewer are the scenarios in which fewer pods run in a mode than in the others.
 var fewer = map[string]int{
 	// They open zone c, whose one node then holds the other zones back.
-	"spread-closed-zone/stock": 14, "spread-closed-zone/sidecar": 14,
+	"spread-closed-zone/stock": 14, "spread-closed-zone/expander": 14, "spread-closed-zone/sidecar": 14,
 }
 
 // TestEveryModePlaysEveryScenario: in every mode as many pods run in the end as in the mode of the scenario, and a
@@ -59,11 +59,11 @@ func TestWhatModesOrder(t *testing.T) {
 		sizes    map[simulate.Mode]string // sorted where chance decides which group gets more
 		sorted   bool
 	}{
-		{"proposal-example", map[simulate.Mode]string{simulate.Stock: "4 4 6", simulate.Linked: "4 4 6", simulate.Sidecar: "4 4 6"}, false},
-		{"zones-from-zero", map[simulate.Mode]string{simulate.Stock: "3 4 4", simulate.Linked: "3 4 4", simulate.Sidecar: "3 4 4"}, true},
-		{"label-noise", map[simulate.Mode]string{simulate.Linked: "3 3 3", simulate.Sidecar: "3 3 3"}, true},
+		{"proposal-example", map[simulate.Mode]string{simulate.Stock: "4 4 6", simulate.Expander: "4 4 6", simulate.Linked: "4 4 6", simulate.Sidecar: "4 4 6"}, false},
+		{"zones-from-zero", map[simulate.Mode]string{simulate.Stock: "3 4 4", simulate.Expander: "3 4 4", simulate.Linked: "3 4 4", simulate.Sidecar: "3 4 4"}, true},
+		{"label-noise", map[simulate.Mode]string{simulate.Expander: "3 3 3", simulate.Linked: "3 3 3", simulate.Sidecar: "3 3 3"}, true},
 		{"headroom", map[simulate.Mode]string{simulate.Linked: "5 1 1", simulate.Sidecar: "5 1 1"}, false},
-		{"spread-one-round", map[simulate.Mode]string{simulate.Linked: "6 6 6", simulate.Sidecar: "6 6 6"}, true},
+		{"spread-one-round", map[simulate.Mode]string{simulate.Expander: "6 6 6", simulate.Linked: "6 6 6", simulate.Sidecar: "6 6 6"}, true},
 	} {
 		for _, mode := range simulate.Modes() {
 			want, asked := test.sizes[mode]

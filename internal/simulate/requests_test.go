@@ -58,6 +58,9 @@ func TestProvisioningRequests(t *testing.T) {
 					t.Fatal(err)
 				}
 				setup.Mode = mode
+				if mode == simulate.Expander { // a request must fit within one increase
+					setup.Options.MaxNodesPerScaleUp = 10
+				}
 				s := run(t, setup).Status
 				if s.Groups[0].After != c.nodes || s.NodesOrdered != c.ordered || s.Pending != 0 {
 					t.Errorf("%s: %d nodes, %d ordered, %d pods pending; want %d, %d, 0\n%v", mode, s.Groups[0].After, s.NodesOrdered, s.Pending, c.nodes, c.ordered, s.Timeline)
