@@ -83,8 +83,9 @@ func (c Chain) ForRound(n uint64) Chain {
 
 // Choose picks one option and says why. Of every set only the representative
 // takes part. Each strategy filters what the one before left, until one option
-// is left. Of what all strategies find equal that is chosen which needs the fewest
-// nodes for a pod, then helps the most pods, then comes first by name.
+// is left. If the strategies find several options equal, the one that needs the
+// fewest nodes per pod is chosen, then the one that helps the most pods, then the
+// first by name.
 // The order of the options does not matter, and they are not changed.
 func (c Chain) Choose(options []Option) (Option, Trail, error) {
 	if len(options) == 0 {
@@ -107,10 +108,9 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 		left = kept(left, results)
 	}
 	if len(left) > 1 {
-		if step := nodesStep(left); len(step.Kept()) < len(left) {
-			trail = append(trail, step)
-			names := step.Kept()
-			left = slices.DeleteFunc(slices.Clone(left), func(o Option) bool { return !slices.Contains(names, o.Group) })
+		results := fewestNodes(left)
+		if fewer := kept(left, results); len(fewer) < len(left) {
+			trail, left = append(trail, newStep(NodesStep, left, results)), fewer
 		}
 	}
 	if len(left) > 1 {

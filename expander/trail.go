@@ -42,8 +42,8 @@ func newStep(strategy string, options []Option, results []Result) Step {
 // TieBreak reports whether the step is about options that all strategies find equal.
 func (s *Step) TieBreak() bool { return s.Strategy == NodesStep || s.Strategy == NameStep }
 
-// nodesStep keeps of equal options the cheapest in nodes: by chance is no reason to order more.
-func nodesStep(options []Option) Step {
+// fewestNodes keeps those of equal options that need the fewest nodes per pod, and of these the ones that help the most pods.
+func fewestNodes(options []Option) []Result {
 	byNodes := func(a, b Option) int {
 		return cmp.Or(cmp.Compare(a.NodeCount*b.Pods.Len(), b.NodeCount*a.Pods.Len()), cmp.Compare(b.Pods.Len(), a.Pods.Len()))
 	}
@@ -52,7 +52,7 @@ func nodesStep(options []Option) Step {
 	for i, o := range options {
 		results[i] = Result{Kept: byNodes(o, best) == 0, Figure: spelling.Count(o.Pods.Len(), "pod") + " on " + spelling.Count(o.NodeCount, "node")}
 	}
-	return newStep(NodesStep, options, results)
+	return results
 }
 
 // nameStep settles between options that are sorted by name.

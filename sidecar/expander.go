@@ -20,6 +20,7 @@ type Expander struct {
 	nodes func() ([]*v1.Node, error)
 
 	status  time.Time // of the status that is in use; zero without one
+	read    time.Time // when a status was last read
 	problem error     // why there is none
 }
 
@@ -54,7 +55,7 @@ func (e *Expander) Sizes(sizes steering.Sizes, err error) {
 		e.o.Metrics.statusTime.Set(0)
 		return
 	}
-	e.status = sizes.Began
+	e.status, e.read = sizes.Began, e.o.Clock.Now()
 	e.o.Metrics.statusTime.Set(float64(e.status.UnixMilli()) / 1000)
 	e.apply(sizes)
 	e.measure()
@@ -94,9 +95,13 @@ func (e *Expander) BestOptions(ctx context.Context, question expander.Question) 
 	return []string{answer.Group}, nil
 }
 
+// statusPatience is how long the last status is used after it could not be read any more: a watch breaks and is back, or Cluster Autoscaler
+// starts anew. Nodes that are counted lack those on their way.
+const statusPatience = time.Minute
+
 // countNodes takes the nodes of each group for its size. The caller holds mu.
 func (e *Expander) countNodes(question *expander.Question) {
-	if e.nodes == nil {
+	if e.nodes == nil || !e.read.IsZero() && e.o.Clock.Since(e.read) < statusPatience {
 		return
 	}
 	nodes, err := e.nodes()

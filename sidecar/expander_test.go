@@ -7,11 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -83,6 +85,25 @@ func TestExpanderAlone(t *testing.T) {
 		if len(status.Decisions) == 0 || status.Decisions[0].Group != got[len(got)-1:] || status.Mode != string(steering.Choosing) || !status.Ready {
 			t.Errorf("%s: status %+v", c.name, status)
 		}
+	}
+}
+
+// TestExpanderAloneKeepsTheLastStatus: nodes are counted when the status has not been read for a while, not when a watch breaks.
+func TestExpanderAloneKeepsTheLastStatus(t *testing.T) {
+	clock := clocktesting.NewFakeClock(start)
+	nodes := []*v1.Node{zoneQuestion().Nodes["b"], zoneQuestion().Nodes["c"]}
+	e, err := sidecar.NewExpander(func() ([]*v1.Node, error) { return nodes, nil }, sidecar.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Sizes(statusOf(5, 1, 5), nil)
+	e.Sizes(steering.Sizes{}, errors.New("the watch has broken"))
+	if got := answer(t, e); got != "b" {
+		t.Errorf("after a status answered %s, want b", got)
+	}
+	clock.Step(20 * time.Minute)
+	if got := answer(t, e); got != "a" {
+		t.Errorf("long after a status answered %s, want a, which has no node", got)
 	}
 }
 

@@ -69,8 +69,8 @@ func (s *State) groupStatuses(now time.Time) []GroupStatus {
 		if g.Template.Node != nil {
 			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
 		}
-		if g.Reported != nil && g.Reported.BackedOff != "" {
-			status.Backoff = "by Cluster Autoscaler: " + g.Reported.BackedOff
+		if why := g.leftAlone(); why != "" {
+			status.Backoff = "by Cluster Autoscaler: " + why
 		}
 		if f, raised := s.levels.floors[id]; raised {
 			status.FloorWhy = f.why
@@ -130,7 +130,7 @@ func (s *State) Gauges() (out Gauges, ok bool) {
 		if b.unreadable.lasts() {
 			out.Unreadable++
 		}
-		if _, _, active := s.failures.backoff.Active(id, at.now); active || g.Reported != nil && g.Reported.BackedOff != "" {
+		if _, _, active := s.failures.backoff.Active(id, at.now); active || g.leftAlone() != "" {
 			out.BackedOff++
 		}
 	}

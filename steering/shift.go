@@ -119,7 +119,7 @@ func (s *State) shiftGroups() []zonalshift.Group {
 		n := s.nodes.at.count(g, b)
 		_, _, refuses := s.failures.backoff.Active(id, s.now)
 		one := zonalshift.Group{
-			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses,
+			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses || g.leftAlone() != "",
 		}
 		if !s.o.NotBalanced && !g.ZeroOrMax {
 			one.Set, one.Portion = set[id], terms[id].PortionOf(id)

@@ -45,6 +45,7 @@ func (e Sizes) apply(s *State) Answer {
 		v.Groups[e.Groups[i].Name] = s.sized(&e.Groups[i], e.Counted)
 	}
 	s.noticeOthers(v)
+	s.caller.last = given{} // what others do from now on says nothing about that answer
 	s.caller.counted = e.Counted
 	for id, g := range v.Groups {
 		b := s.state(id)
@@ -166,6 +167,14 @@ func (s *State) noticeLarge(p *pick, nodes int) {
 	if nodes > largeIncrease && s.caller.balancing != byItself && p.split != nil && len(p.split.members) > 1 {
 		s.warn("LargeIncrease", fmt.Sprintf("Cluster Autoscaler adds %d nodes to one node group of a set at once: start it with --max-nodes-per-scaleup=1, or with a few nodes more in large fleets", nodes))
 	}
+}
+
+// leftAlone is why Cluster Autoscaler leaves a group alone, as far as it says so; empty if it does not.
+func (g *Group) leftAlone() string {
+	if g.Reported == nil {
+		return ""
+	}
+	return g.Reported.BackedOff
 }
 
 // count returns the numbers of nodes for a target size.

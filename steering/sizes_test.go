@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // asker is a Cluster Autoscaler that asks an expander alone, of one set of groups.
@@ -241,6 +242,35 @@ func TestCountedNodes(t *testing.T) {
 	counted()
 	if next := a.ask(1, "a", "c"); next != "a" {
 		t.Errorf("after an hour in which no node came %s, want a", next)
+	}
+}
+
+// TestBackoffsOfAZone: groups that Cluster Autoscaler has backed off count for the detection of zones, and say why a set is uneven.
+func TestBackoffsOfAZone(t *testing.T) {
+	state, err := steering.New("", steering.Options{ExpanderOnly: true, ZonalShift: zonalshift.Options{Detect: zonalshift.Detect{Refusals: true, After: time.Minute}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAsker(t, threeGroups(4, 0, 4)...)
+	a.state = state
+	a.loop(a.now)
+	a.ask(1) // so that the zones of the groups are known
+	a.set("b", func(g *steering.GroupSize) { g.BackedOff, g.Refused = "no machines", true })
+	a.loop(a.now)
+	a.now = a.now.Add(2 * time.Minute)
+	a.loop(a.now)
+	shifted, uneven := false, ""
+	for _, g := range a.state.Status(a.now).Groups {
+		shifted = shifted || g.Name == "b" && g.Shifted != ""
+	}
+	for _, set := range a.state.Status(a.now).Uneven {
+		uneven += set.Why
+	}
+	if !shifted {
+		t.Error("zone b, of which all groups are backed off, is not shifted away")
+	}
+	if !strings.Contains(uneven, "b has 0 of 3: zone b is shifted away") {
+		t.Errorf("the set is uneven because %q", uneven)
 	}
 }
 

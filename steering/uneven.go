@@ -138,6 +138,9 @@ func (s *State) whySmall(id string) string {
 	if until, why, off := s.failures.backoff.Active(id, s.now); off {
 		return fmt.Sprintf("backed off until %s: %s", until.UTC().Format(time.RFC3339), why)
 	}
+	if why := g.leftAlone(); why != "" {
+		return "backed off by Cluster Autoscaler: " + why
+	}
 	if g.Err != nil {
 		return "it cannot be read: " + g.Err.Error()
 	}

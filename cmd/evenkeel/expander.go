@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func (o *expanderOptions) validate(f *pflag.FlagSet) error {
 	o.shifts.namespace = o.cluster.Namespace
 	return cmp.Or(
 		refuse(o.files.Cert == "" || o.files.Key == "", "the expander needs --cert and --key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
-		refuse(strings.Contains(o.choice.expander, "price"), "--expander=%s: prices are known to Cluster Autoscaler only: give it --expander=price,grpc, and leave price out here", o.choice.expander),
+		refuse(slices.Contains(strings.Split(o.choice.expander, ","), "price"), "--expander=%s: prices are known to Cluster Autoscaler only: give it --expander=price,grpc, and leave price out here", o.choice.expander),
 		refuse(o.noCluster && o.kubeconfig != "", "--no-cluster and --kubeconfig exclude each other"),
 		refuse(o.noCluster && o.countNodes, "--count-nodes needs a cluster: without one there are no nodes to count"),
 		refuse(o.noCluster && o.shifts.configMap != "", "--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster"),
@@ -139,7 +140,6 @@ func (o *expanderOptions) run(ctx context.Context, log logr.Logger) (err error) 
 	defer stop()
 	web := serving.HTTPOptions{
 		Plaintext: o.plaintext.allows(metricsListener), Gatherer: registry, Metrics: metrics, Grace: o.grace, Ready: map[string]func() error{},
-		Handlers: map[string]http.Handler{"/status": statuspage.New(e.Status)},
 	}
 	if err := o.pages.guard(&web, beside.config, log); err != nil {
 		return err

@@ -153,7 +153,7 @@ type Flags struct {
 }
 
 // switches are the flags without a value of their own that matter here.
-var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up"}
+var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up", "enable-provisioning-requests"}
 
 // readFlags reads the command of a container, also where a shell runs it.
 func readFlags(command, args []string) Flags {

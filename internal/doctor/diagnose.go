@@ -137,7 +137,7 @@ func (d *diagnoser) asked() {
 			Flags:   []string{"--expander=grpc," + chain[0], "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE"}, Remedy: "set the flags, with the address and the certificate of evenkeel",
 		})
 		return
-	case at > 0:
+	case slices.ContainsFunc(chain[:at], func(name string) bool { return name != byPrice }):
 		d.find(Finding{
 			Severity: Warning, Reason: AskedLate, Message: fmt.Sprintf("--expander=%s asks evenkeel about what %s leaves, which may be a single group of a set", strings.Join(chain, ","), strings.Join(chain[:at], ",")),
 			Flags: []string{"--expander=grpc," + strings.Join(slices.Delete(slices.Clone(chain), at, at+1), ",")}, Remedy: "let evenkeel be asked first, and give it these strategies",

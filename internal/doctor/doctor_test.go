@@ -172,7 +172,18 @@ func TestFindings(t *testing.T) {
 				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
 			},
 			want: map[Reason]int{BalancingOff: 1, OldVersion: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,price", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+			flags: []string{"--expander=price,grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+		},
+		"a taint is not compared, on Azure": {
+			o: cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=azure")),
+			change: func(o *Observation) {
+				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
+			},
+			want: map[Reason]int{NotSimilar: 0}, way: WayExpander,
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=5"},
+		},
+		"prices come before evenkeel": {
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")), way: WayNothing,
 		},
 		"a node has a label of its own": {
 			o:      cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
@@ -200,7 +211,7 @@ func TestFindings(t *testing.T) {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws"), evenkeel("expander")), want: map[Reason]int{NotAsked: 0}, way: WayNothing,
 		},
 		"evenkeel is asked last": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")),
+			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=most-pods,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")),
 			want: map[Reason]int{AskedLate: 0}, way: WayNothing,
 		},
 		"evenkeel as the expander of large scale-ups": {

@@ -48,10 +48,9 @@ func (d *diagnoser) readFleet() {
 			nodes = append(nodes, t.Node)
 		}
 	}
-	f.cloud = nodegroupset.StockCloud(slices.Values(nodes))
+	f.cloud = d.cloud(nodes)
 	if d.by != nil {
 		flags := &d.by.Flags
-		f.cloud = cmp.Or(flags.Get("cloud-provider", ""), f.cloud)
 		f.effect = d.by.Minor < genericFrom || slices.Contains(clouds, f.cloud)
 		f.read(flags)
 	}
@@ -65,6 +64,15 @@ func (d *diagnoser) readFleet() {
 			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
 	}
 	d.fleet = f
+}
+
+// cloud is the provider that Cluster Autoscaler is given, or else that of nodes.
+func (d *diagnoser) cloud(nodes []*v1.Node) string {
+	given := ""
+	if d.by != nil {
+		given = d.by.Flags.Get("cloud-provider", "")
+	}
+	return cmp.Or(given, nodegroupset.StockCloud(slices.Values(nodes)))
 }
 
 // haveAll reports whether all groups have labels, so that these can decide which are similar.

@@ -93,25 +93,39 @@ func (d *diagnoser) recommendFlags(r *Recommendation) {
 	}
 }
 
-// perScaleUp bounds an increase that an expander directs: each goes to one group.
+// perScaleUp bounds an increase that an expander directs: each goes to one group. Each is a call too, of which a scale set of Azure takes
+// twelve at once and then four a minute (docs/expander.md).
 func (d *diagnoser) perScaleUp() int {
-	const many, bound = 300, 10
-	if len(d.o.Nodes) > many {
+	const many, bound, onAzure = 300, 10, 5
+	switch {
+	case len(d.o.Nodes) > many:
 		return bound
+	case d.cloud(d.o.Nodes) == "azure":
+		return onAzure
 	}
 	return 1
 }
 
+// byPrice is the strategy that only Cluster Autoscaler has, since it alone knows the prices of its cloud: it must come before evenkeel.
+const byPrice = "price"
+
 func (d *diagnoser) recommendExpander(r *Recommendation) {
-	strategies := "least-waste"
+	strategies, chain := "least-waste", "grpc"
 	if d.by != nil {
-		own := slices.DeleteFunc(d.by.Flags.expanders(), func(name string) bool { return name == "grpc" })
+		own := d.by.Flags.expanders()
+		if slices.Contains(own, byPrice) { // which evenkeel does not know
+			chain = byPrice + ",grpc"
+		}
+		own = slices.DeleteFunc(own, func(name string) bool { return name == "grpc" || name == byPrice })
 		strategies = cmp.Or(strings.Join(own, ","), strategies)
 	}
 	// The strategies stand behind it for the case that it does not answer.
 	r.Flags = []string{
-		"--expander=grpc," + strategies, "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
+		"--expander=" + chain + "," + strategies, "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
 		"--balance-similar-node-groups=false", fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp()),
+	}
+	if d.by != nil && d.by.Flags.Is("enable-provisioning-requests", false) {
+		d.note("a ProvisioningRequest that is all or nothing gets no room if it needs more nodes than --max-nodes-per-scaleup: choose that for the largest")
 	}
 	r.Text = fmt.Sprintf("run evenkeel expander with --expander=%s, and let Cluster Autoscaler ask it: its own flags do not give these sets", strategies)
 	if d.by == nil {
@@ -181,9 +195,5 @@ func (d *diagnoser) answer(r *Recommendation) string {
 	if len(d.result.Findings) == 0 {
 		return "nothing to do: " + r.Text
 	}
-	found := spelling.Count(len(d.result.Findings), "finding")
-	if r.Way == WayNothing {
-		return found + "; " + r.Text
-	}
-	return found + "; " + r.Text
+	return spelling.Count(len(d.result.Findings), "finding") + "; " + r.Text
 }
