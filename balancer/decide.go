@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // Input is all that a decision depends on. Decide does not change it.
@@ -126,7 +127,7 @@ type target struct {
 	// staying is that of its observation.
 	staying *int32
 	// health is pinned if the target is not written.
-	health podhealth.Target
+	health replica.Target
 }
 
 // pass is the state of one decision.
@@ -170,18 +171,18 @@ func newPass(in Input) (*pass, error) {
 	}
 	p.learn()
 	if in.Spec.Policy.MaxMovesPerMinute != nil {
-		p.moves = podhealth.StoredMoves(in.Status.Moves, in.Now)
+		p.moves = replica.StoredMoves(in.Status.Moves, in.Now)
 	}
 	return p, nil
 }
 
 // learn updates what is known about the capacities of the targets.
 func (p *pass) learn() {
-	targets := make([]*podhealth.Target, len(p.targets))
+	targets := make([]*replica.Target, len(p.targets))
 	for i := range p.targets {
 		targets[i] = &p.targets[i].health
 	}
-	podhealth.Learn(targets, stabilization(p.in.Spec.Policy.Fallback), &p.timer)
+	replica.Learn(targets, stabilization(p.in.Spec.Policy.Fallback), &p.timer)
 	for i := range p.targets {
 		t := &p.targets[i]
 		t.record()
@@ -198,7 +199,7 @@ func (p *pass) look(t *target, o TargetObservation) {
 		return
 	}
 	t.health.Before = healthOf(t.before)
-	others := podhealth.StoredOverwrites(t.before.Overwrites, p.in.Now)
+	others := replica.StoredOverwrites(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
 		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before
 		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, others
@@ -208,14 +209,14 @@ func (p *pass) look(t *target, o TargetObservation) {
 		}
 		return
 	}
-	t.health.Now = podhealth.Observe(t.health.Before, o.Replicas, o.Pods, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
+	t.health.Now = replica.Observe(t.health.Before, o.Replicas, o.Pods, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
 	t.status = v1alpha1.BalancerTargetStatus{Name: o.Name, Overwrites: others}
 	if p.in.Spec.Replicas != nil {
-		t.status.Overwrites = podhealth.UpdateOverwrites(others, overwritten(o, t.before), p.in.Generation, &p.timer)
+		t.status.Overwrites = replica.UpdateOverwrites(others, overwritten(o, t.before), p.in.Generation, &p.timer)
 	}
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
-	} else if podhealth.LeftAlone(t.status.Overwrites) {
+	} else if replica.LeftAlone(t.status.Overwrites) {
 		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonSecondWriter, contested(t.status)
 	}
 }

@@ -4,7 +4,7 @@
 // pods, and what was remembered in the status go in; the sizes to write, the status to store and
 // the events to record come out. On the way
 //
-//   - package podhealth counts which replicas run and which have not started in time, and learns
+//   - package podhealth counts which pods run and which have not started in time, and package replica learns
 //     how many each target is able to run;
 //   - package apportion distributes the replicas; targets that cannot be read or must not be
 //     written keep their size;

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // healthOf is the health of a target as the status has it.
-func healthOf(s *v1alpha1.BalancerTargetStatus) podhealth.Health {
-	return podhealth.Health{
+func healthOf(s *v1alpha1.BalancerTargetStatus) replica.Health {
+	return replica.Health{
 		Size: s.Current, Running: s.Running, NotStarted: s.NotStarted, BelowSizeSince: s.BelowSizeSince,
 		Capacity: s.Capacity, BlockedSince: s.BlockedSince, FineSince: s.FineSince,
 	}

@@ -4,17 +4,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // pace takes the targets towards their desired sizes, as far as replicas may leave now, and returns
 // what to write.
 func (p *pass) pace() []Write {
-	steps := make([]podhealth.Step, len(p.targets))
+	steps := make([]replica.Step, len(p.targets))
 	for i := range p.targets {
 		steps[i] = stepOf(p.targets[i].status)
 	}
-	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck(), Leaving: p.leaving()}
+	pace := replica.Pace{Shrink: p.shrink(), Stuck: p.stuck(), Leaving: p.leaving()}
 	walked, moves := pace.WalkWithin(p.in.Spec.Policy.MaxMovesPerMinute, p.moves, steps, &p.timer)
 	p.held, p.moves = walked.Held, moves
 	missing := p.missing()
@@ -35,14 +35,14 @@ func (p *pass) pace() []Write {
 		t.health.Now.Resize(to, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
 		t.record()
 	}
-	podhealth.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
+	replica.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
 	return writes
 }
 
 // stepOf is the step of a target. A pinned target keeps its size, but other targets keep running
 // what does not run there. They do not for a target that was never read.
-func stepOf(s v1alpha1.BalancerTargetStatus) podhealth.Step {
-	step := podhealth.Step{
+func stepOf(s v1alpha1.BalancerTargetStatus) replica.Step {
+	step := replica.Step{
 		Size:     int64(s.Current),
 		Desired:  int64(s.Desired),
 		Runnable: int64(s.Desired - s.Pending),

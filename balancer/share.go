@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/internal/spelling"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // share distributes the replicas, and sets what every target is to have.
@@ -28,7 +28,7 @@ func (p *pass) share(total int32) error {
 		if t.health.Pinned {
 			continue
 		}
-		s.Reason = podhealth.Reason(r.Reason)
+		s.Reason = replica.Reason(r.Reason)
 		pending := t.health.Now.Pending(request.Targets[i], r, result.Unplaced, 1)
 		s.Desired, s.Pending = clip(r.Replicas-r.Pending+pending), clip(pending)
 		s.Message = message(*s)
@@ -98,12 +98,12 @@ func (t *target) request(weight int64) apportion.Target {
 
 // reasons are the reasons of package apportion in words.
 var reasons = map[string]string{
-	podhealth.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
-	podhealth.Reason(apportion.ReasonMax):      "it has its maximum",
-	podhealth.Reason(apportion.ReasonMin):      "it has its minimum",
-	podhealth.Reason(apportion.ReasonSticky):   "replicas stay where they are",
-	podhealth.Reason(apportion.ReasonOrder):    "its place in the order",
-	podhealth.Reason(apportion.ReasonWeight):   "its share of the proportions",
+	replica.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
+	replica.Reason(apportion.ReasonMax):      "it has its maximum",
+	replica.Reason(apportion.ReasonMin):      "it has its minimum",
+	replica.Reason(apportion.ReasonSticky):   "replicas stay where they are",
+	replica.Reason(apportion.ReasonOrder):    "its place in the order",
+	replica.Reason(apportion.ReasonWeight):   "its share of the proportions",
 }
 
 func why(s v1alpha1.BalancerTargetStatus) string { return reasons[s.Reason] }

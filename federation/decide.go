@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // Input is all that a decision depends on. Decide does not change it.
@@ -166,7 +167,7 @@ type member struct {
 	// found is what the cluster was asked for until now.
 	found int32
 	// health is pinned if the cluster is not written.
-	health podhealth.Target
+	health replica.Target
 	// waits reports that pods have waited for longer than is normal.
 	waits bool
 	// entry is the name of the entry that applies; empty if there is none.
@@ -200,7 +201,7 @@ type pass struct {
 func newPass(in Input, preferences *preferences) (*pass, error) {
 	p := &pass{
 		in: in, preferences: preferences, revision: Revision(&in.Spec), timer: podhealth.Timer{Now: in.Now},
-		total: int64(ptr.Deref(in.Spec.Replicas, 1)), moves: podhealth.StoredMoves(in.Status.Moves, in.Now),
+		total: int64(ptr.Deref(in.Spec.Replicas, 1)), moves: replica.StoredMoves(in.Status.Moves, in.Now),
 	}
 	p.normal, p.act = Timeouts(&in.Spec)
 	before := make(map[string]*v1alpha1.FederatedClusterStatus, len(in.Status.Clusters))

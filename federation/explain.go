@@ -12,7 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // Explanation is a decision and how its numbers came about.
@@ -154,7 +154,7 @@ func (p *pass) step(n *node, request apportion.Request, result apportion.Result)
 		r := result.Targets[i]
 		part := Part{
 			Name: t.Name, Weight: ptr.Deref(t.Weight, 1), Min: t.Min, Capacity: t.Capacity, Keeps: keeps(t),
-			Able: r.Replicas - r.Pending, Reason: podhealth.Reason(r.Reason),
+			Able: r.Replicas - r.Pending, Reason: replica.Reason(r.Reason),
 		}
 		if c := n.children[i]; c.member == nil {
 			part.Name, part.Shared, part.given = c.words, true, r.Replicas

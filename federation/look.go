@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // look takes in what was found in a cluster. The status of one that is of no interest stays empty.
@@ -63,8 +64,8 @@ func (p *pass) observe(m *member) {
 		p.countInRollout(m)
 		return
 	}
-	m.health.Now = podhealth.ObserveCounts(m.health.Before, m.found, l.Act, &p.timer)
-	waiting := podhealth.ObserveCounts(m.health.Before, m.found, l.Normal, &p.timer)
+	m.health.Now = replica.ObserveCounts(m.health.Before, m.found, l.Act, &p.timer)
+	waiting := replica.ObserveCounts(m.health.Before, m.found, l.Normal, &p.timer)
 	m.waits = waiting.NotStarted > 0
 	p.countFailing(m)
 }
@@ -125,7 +126,7 @@ func retryAt(r *v1alpha1.FederatedRefusal) time.Time {
 // learn updates what is known about the capacities of the clusters.
 func (p *pass) learn() {
 	var learning []*member
-	var targets []*podhealth.Target
+	var targets []*replica.Target
 	for i := range p.members {
 		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
 			t := m.health
@@ -133,7 +134,7 @@ func (p *pass) learn() {
 			learning, targets = append(learning, m), append(targets, &t)
 		}
 	}
-	podhealth.Learn(targets, p.stabilization(), &p.timer)
+	replica.Learn(targets, p.stabilization(), &p.timer)
 	for i, m := range learning {
 		m.health.Before, m.health.Now = targets[i].Before, targets[i].Now
 		if m.status.RollingSince != nil {
@@ -148,8 +149,8 @@ func (p *pass) stabilization() time.Duration {
 }
 
 // healthOf is the health of a cluster as the status has it.
-func healthOf(s *v1alpha1.FederatedClusterStatus) podhealth.Health {
-	return podhealth.Health{
+func healthOf(s *v1alpha1.FederatedClusterStatus) replica.Health {
+	return replica.Health{
 		Size: s.Written, Running: s.Running, NotStarted: s.Unschedulable + s.Uncreated, Uncreated: s.Uncreated, BelowSizeSince: s.BelowSizeSince,
 		Capacity: s.Capacity, BlockedSince: s.BlockedSince, FineSince: s.FineSince,
 	}

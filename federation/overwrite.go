@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // lookForOthers takes in whether something else also writes the local object, such as a
 // HorizontalPodAutoscaler in the cluster. What is changed now and then is put right. What is changed
 // again and again is left as it is for a while, and the other clusters share the rest.
 func (p *pass) lookForOthers(m *member, before *v1alpha1.FederatedClusterStatus) {
-	others := podhealth.StoredOverwrites(before.Overwrites, p.in.Now)
-	others = podhealth.UpdateOverwrites(others, m.overwritten(before), p.in.Generation, &p.timer)
-	if m.status.Overwrites = others; !m.Local.Exists || !podhealth.LeftAlone(others) {
+	others := replica.StoredOverwrites(before.Overwrites, p.in.Now)
+	others = replica.UpdateOverwrites(others, m.overwritten(before), p.in.Generation, &p.timer)
+	if m.status.Overwrites = others; !m.Local.Exists || !replica.LeftAlone(others) {
 		return
 	}
 	m.health.Pinned, m.found = true, m.Local.Replicas

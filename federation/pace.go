@@ -5,14 +5,14 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // pace takes the clusters towards their desired numbers, as far as replicas may leave now, and
 // returns what to write.
 func (p *pass) pace() []Write {
 	var present []*member
-	var steps []podhealth.Step
+	var steps []replica.Step
 	unanswered := p.unanswered()
 	for i := range p.members {
 		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
@@ -23,7 +23,7 @@ func (p *pass) pace() []Write {
 			present, steps = append(present, m), append(steps, step)
 		}
 	}
-	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || unanswered}
+	pace := replica.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || unanswered}
 	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, p.moves, steps, &p.timer)
 	p.held, p.moves = walked.Held, moves
 	blocked := p.blocked()
@@ -45,7 +45,7 @@ func (p *pass) pace() []Write {
 		}
 		p.resize(m, to)
 	}
-	podhealth.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
+	replica.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
 	return writes
 }
 
@@ -53,8 +53,8 @@ func (p *pass) pace() []Write {
 // their cluster is able to run them. If it is not, other running replicas would have to leave than
 // those that have left, and they would have moved for nothing. With a limit of moves replicas start
 // a few at a time, and not all of them can be waited for.
-func (p *pass) undecided(steps []podhealth.Step) bool {
-	grows := func(s podhealth.Step) bool { return s.Desired > s.Size }
+func (p *pass) undecided(steps []replica.Step) bool {
+	grows := func(s replica.Step) bool { return s.Desired > s.Size }
 	if p.in.Spec.MaxMovesPerMinute == nil && slices.ContainsFunc(steps, grows) {
 		return true
 	}
@@ -83,9 +83,9 @@ func (p *pass) resize(m *member, to int32) {
 
 // step is the step of a cluster. One that is not written keeps what it has, but other clusters keep
 // running what does not run there.
-func (m *member) step() podhealth.Step {
+func (m *member) step() replica.Step {
 	s := m.status
-	step := podhealth.Step{
+	step := replica.Step{
 		Size: int64(s.Written), Desired: int64(s.Desired), Runnable: int64(s.Desired - s.Pending),
 		// Pods beyond the size are about to be deleted, and so are those beyond an earlier one, as long as
 		// they may not know of the larger one yet.
@@ -99,7 +99,7 @@ func (m *member) step() podhealth.Step {
 
 // shrink is by how much the number of replicas asked for fell since the last decision, as far as
 // that many more run than have to.
-func (p *pass) shrink(steps []podhealth.Step) int64 {
+func (p *pass) shrink(steps []replica.Step) int64 {
 	var surplus int64
 	for _, s := range steps {
 		surplus += s.Running - s.Runnable

@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // status is what to store, without the conditions.
@@ -83,9 +84,9 @@ func (p *pass) full() string {
 			because = "leaving"
 		case m.NoSchedule:
 			because = "marked NoSchedule"
-		case m.status.Reason == podhealth.Reason(apportion.ReasonCapacity) || m.status.Capacity != nil:
+		case m.status.Reason == replica.Reason(apportion.ReasonCapacity) || m.status.Capacity != nil:
 			because = "able to run no more"
-		case m.status.Reason == podhealth.Reason(apportion.ReasonMax):
+		case m.status.Reason == replica.Reason(apportion.ReasonMax):
 			because = "at maxReplicas"
 		case ptr.Deref(p.preferences.within(m.entry, m.Name).Weight, 0) == 0:
 			because = "without weight"

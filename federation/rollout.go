@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // A Deployment that replaces its pods needs room for those that it starts before others stop, and it
@@ -36,7 +37,7 @@ func (p *pass) lookAtRollout(m *member, before *v1alpha1.FederatedClusterStatus)
 // pods have to start, or if it cannot go on, the cluster is able to run no more.
 func (p *pass) countInRollout(m *member) {
 	m.waits = m.Local.Normal.Late > 0
-	m.health.Now = podhealth.Health{Size: m.found, Running: m.Local.Act.Running}
+	m.health.Now = replica.Health{Size: m.found, Running: m.Local.Act.Running}
 	if m.steady() {
 		return
 	}
@@ -44,7 +45,7 @@ func (p *pass) countInRollout(m *member) {
 	if !m.stalled() {
 		counts.Late, counts.NextLate = 0, time.Time{}
 	}
-	m.health.Now = podhealth.ObserveCounts(m.health.Before, m.found, counts, &p.timer)
+	m.health.Now = replica.ObserveCounts(m.health.Before, m.found, counts, &p.timer)
 }
 
 // steady reports whether a cluster is in a rollout and runs what it has to meanwhile.

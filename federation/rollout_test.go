@@ -17,21 +17,21 @@ import (
 // deployment replaces pods as the controller of Deployments does by default: a quarter more pods
 // than replicas, rounded up, and a quarter of them out of service, rounded down.
 type deployment struct {
-	old, fresh []replica
+	old, fresh []rolledPod
 	revision   string
 	size       int
 	// broken is a revision whose pods never become ready.
 	broken string
 }
 
-type replica struct {
+type rolledPod struct {
 	podhealth.Pod
 	broken, scheduled bool
 }
 
-func (r replica) runs() bool { return r.Ready }
+func (r rolledPod) runs() bool { return r.Ready }
 
-func running(rs []replica) (n int) {
+func running(rs []rolledPod) (n int) {
 	for _, r := range rs {
 		if r.runs() {
 			n++
@@ -41,7 +41,7 @@ func running(rs []replica) (n int) {
 }
 
 // less removes n replicas, first those that do not run, of these the newest.
-func less(rs []replica, n int) []replica {
+func less(rs []rolledPod, n int) []rolledPod {
 	for ; n > 0 && len(rs) > 0; n-- {
 		victim := len(rs) - 1
 		for i := len(rs) - 1; i >= 0; i-- {
@@ -80,7 +80,7 @@ func (p *place) roll(now time.Time) {
 	}
 	d.size = size
 	for len(d.fresh) < size && (len(d.old) == 0 || len(d.old)+len(d.fresh) < size+surge) {
-		d.fresh = append(d.fresh, replica{Pod: podhealth.Pod{Created: now, Phase: v1.PodPending}, broken: d.revision == d.broken})
+		d.fresh = append(d.fresh, rolledPod{Pod: podhealth.Pod{Created: now, Phase: v1.PodPending}, broken: d.revision == d.broken})
 	}
 	unhealthy := min(len(d.old)-running(d.old), max(0, len(d.old)+running(d.fresh)-least))
 	d.old = less(d.old, unhealthy)
@@ -92,14 +92,14 @@ func (p *place) roll(now time.Time) {
 func (p *place) schedule(now time.Time) {
 	d := p.rolls
 	free := int(p.able)
-	each := func(do func(r *replica)) {
-		for _, rs := range [][]replica{d.old, d.fresh} {
+	each := func(do func(r *rolledPod)) {
+		for _, rs := range [][]rolledPod{d.old, d.fresh} {
 			for i := range rs {
 				do(&rs[i])
 			}
 		}
 	}
-	each(func(r *replica) {
+	each(func(r *rolledPod) {
 		if r.scheduled = r.scheduled && free > 0; r.scheduled {
 			free--
 		} else {
@@ -107,7 +107,7 @@ func (p *place) schedule(now time.Time) {
 		}
 	})
 	p.pods, p.Local.Failing = nil, 0
-	each(func(r *replica) {
+	each(func(r *rolledPod) {
 		if !r.scheduled && free > 0 {
 			r.scheduled = true
 			free--

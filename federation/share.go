@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/internal/spelling"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // share distributes the replicas, and sets what every cluster is to have.
@@ -34,7 +34,7 @@ func (p *pass) share() error {
 		default:
 			pending := p.pending(m, s)
 			m.status.Desired, m.status.Pending = clip(s.result.Replicas-s.result.Pending+pending), clip(pending)
-			m.status.Reason = podhealth.Reason(s.result.Reason)
+			m.status.Reason = replica.Reason(s.result.Reason)
 			m.status.Message = m.explain(s)
 			if m.bounded() {
 				p.timer.At(p.in.Now.Add(lookAgain))
@@ -50,7 +50,7 @@ const lookAgain = time.Minute
 // bounded reports whether the cluster has fewer replicas than its share because of the room that its
 // nodes are known to have.
 func (m *member) bounded() bool {
-	return m.Room != nil && m.status.Capacity == nil && m.status.Reason == podhealth.Reason(apportion.ReasonCapacity)
+	return m.Room != nil && m.status.Capacity == nil && m.status.Reason == replica.Reason(apportion.ReasonCapacity)
 }
 
 // pending is how many replicas wait in a cluster beyond what it runs: the probe, and those that
@@ -161,7 +161,7 @@ func (p *pass) leaveFirst(targets map[string]apportion.Target) {
 			idle[len(idle)-1] = max(0, t.Current-max(int64(m.health.Now.Running), t.Min))
 		}
 	}
-	for i, n := range podhealth.Part(max(0, surplus), idle) {
+	for i, n := range replica.Part(max(0, surplus), idle) {
 		t := targets[names[i]]
 		t.Current -= n
 		targets[names[i]] = t
@@ -195,11 +195,11 @@ func (p *pass) takeNothingOver(targets map[string]apportion.Target) {
 
 // reasons are the reasons of package apportion in words.
 var reasons = map[string]string{
-	podhealth.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
-	podhealth.Reason(apportion.ReasonMax):      "it has its maximum",
-	podhealth.Reason(apportion.ReasonMin):      "it has its minimum",
-	podhealth.Reason(apportion.ReasonSticky):   "replicas stay where they are",
-	podhealth.Reason(apportion.ReasonWeight):   "its share by weight",
+	replica.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
+	replica.Reason(apportion.ReasonMax):      "it has its maximum",
+	replica.Reason(apportion.ReasonMin):      "it has its minimum",
+	replica.Reason(apportion.ReasonSticky):   "replicas stay where they are",
+	replica.Reason(apportion.ReasonWeight):   "its share by weight",
 }
 
 // why is the reason of a cluster in a few words.
@@ -209,9 +209,9 @@ func (m *member) why() string {
 		return "no entry of the preferences applies to it"
 	case m.Leaving:
 		return "it is leaving, so it is emptied"
-	case m.NoSchedule && s.Reason == podhealth.Reason(apportion.ReasonMax):
+	case m.NoSchedule && s.Reason == replica.Reason(apportion.ReasonMax):
 		return "it is marked NoSchedule and keeps what it has"
-	case m.waits && s.Reason == podhealth.Reason(apportion.ReasonMax):
+	case m.waits && s.Reason == replica.Reason(apportion.ReasonMax):
 		return "pods wait there, so it takes nothing over from others"
 	default:
 		return reasons[s.Reason]
@@ -225,13 +225,13 @@ func (m *member) explain(s share) string {
 	switch {
 	case weight == 0 && m.status.Desired <= clip(s.target.Min) && !m.Leaving && !m.NoSchedule:
 		text += fmt.Sprintf("; it has weight 0 by %s, so no more than its minimum, %d", entryName(m.entry), s.target.Min)
-	case m.status.Reason == podhealth.Reason(apportion.ReasonWeight):
+	case m.status.Reason == replica.Reason(apportion.ReasonWeight):
 		text += fmt.Sprintf(", %d of %d by %s", weight, s.weights, entryName(m.entry))
-	case m.status.Reason == podhealth.Reason(apportion.ReasonMax) && !m.NoSchedule && !m.Leaving && !m.waits:
+	case m.status.Reason == replica.Reason(apportion.ReasonMax) && !m.NoSchedule && !m.Leaving && !m.waits:
 		text += fmt.Sprintf(", %d", ptr.Deref(s.target.Max, apportion.MaxReplicas))
-	case m.status.Reason == podhealth.Reason(apportion.ReasonMin) && s.result.Replicas < m.low:
+	case m.status.Reason == replica.Reason(apportion.ReasonMin) && s.result.Replicas < m.low:
 		text = fmt.Sprintf("it has %d of its minimum, %d: the minimums sum to more than the replicas", s.result.Replicas, m.low)
-	case m.status.Reason == podhealth.Reason(apportion.ReasonMin):
+	case m.status.Reason == replica.Reason(apportion.ReasonMin):
 		text += fmt.Sprintf(", %d", s.target.Min)
 	}
 	text += s.path

@@ -6,38 +6,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Six replicas go to zone a first. Two of them have waited for a node for an hour: they are started
-// in zone b, and a probe stays in zone a.
-func Example() {
-	timer := podhealth.Timer{Now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
-	created := timer.Now.Add(-time.Hour)
-	runs := podhealth.Pod{Created: created, Phase: v1.PodRunning, Ready: true, WasReady: true}
-	waits := podhealth.Pod{Created: created, Phase: v1.PodPending}
-	timeout, stabilization := 5*time.Minute, 5*time.Minute
-
-	a := &podhealth.Target{Now: podhealth.Observe(podhealth.Health{}, 6, []podhealth.Pod{runs, runs, runs, runs, waits, waits}, timeout, &timer)}
-	b := &podhealth.Target{Now: podhealth.Observe(podhealth.Health{}, 0, nil, timeout, &timer)}
-	podhealth.Learn([]*podhealth.Target{a, b}, stabilization, &timer)
-	fmt.Printf("a runs %d of %d and is able to run %d\n", a.Now.Running, a.Now.Size, *a.Now.Capacity)
-
-	request := apportion.Request{Replicas: 6, Policy: apportion.Priority, Pending: apportion.Trim, Targets: []apportion.Target{{Name: "a"}, {Name: "b"}}}
-	a.Now.Limit(&request.Targets[0])
-	b.Now.Limit(&request.Targets[1])
-	result, err := apportion.Distribute(request)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for i, target := range []*podhealth.Target{a, b} {
-		r := result.Targets[i]
-		fmt.Printf("%s is to run %d, %d more wait\n", r.Name, r.Replicas, target.Now.Pending(request.Targets[i], r, result.Unplaced, 1))
-	}
-	// Output:
-	// a runs 4 of 6 and is able to run 4
-	// a is to run 4, 1 more wait
-	// b is to run 2, 0 more wait
+// Two pods run, and one has waited for a node for longer than a pod may take to start.
+func ExampleCount() {
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	runs := podhealth.Pod{Created: now.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true}
+	waits := podhealth.Pod{Created: now.Add(-6 * time.Minute), Phase: v1.PodPending}
+	counts := podhealth.Count([]podhealth.Pod{runs, runs, waits}, 5*time.Minute, now)
+	fmt.Printf("%d of %d run, %d late\n", counts.Running, counts.Existing, counts.Late)
+	// Output: 2 of 3 run, 1 late
 }

@@ -139,9 +139,9 @@ const (
 	ended
 )
 
-// passed reports whether what has lasted since then is past a timeout; 0 is no limit. At the deadline
+// Passed reports whether what has lasted since then is past a timeout; 0 is no limit. At the deadline
 // itself it is in time.
-func passed(since time.Time, timeout time.Duration, now time.Time) bool {
+func Passed(since time.Time, timeout time.Duration, now time.Time) bool {
 	return timeout > 0 && since.Add(timeout).Before(now)
 }
 
@@ -154,7 +154,7 @@ func (p Pod) state(now time.Time, timeout time.Duration) podState {
 		return ended
 	case p.runs(now):
 		return running
-	case passed(p.startingSince(now), timeout, now):
+	case Passed(p.startingSince(now), timeout, now):
 		return notStarted
 	}
 	return starting

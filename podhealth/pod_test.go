@@ -44,7 +44,6 @@ func TestPodStates(t *testing.T) {
 	tests := map[string]struct {
 		pod     *v1.Pod
 		timeout time.Duration // 5m if 0
-		below   time.Duration // how long the target has been below its size; 0 for not
 		want    podState
 	}{
 		"runs, nothing said of readiness": {pod: podOf(v1.PodRunning, nil), want: running},
@@ -66,13 +65,9 @@ func TestPodStates(t *testing.T) {
 		"pending, to the deadline":   {pod: podOf(v1.PodPending, nil), timeout: time.Hour, want: starting},
 		"pending, past the deadline": {pod: podOf(v1.PodPending, nil), timeout: time.Hour - 1, want: notStarted},
 		"no phase yet":               {pod: podOf("", nil), timeout: 2 * time.Hour, want: starting},
-		"new, the target short":      {pod: podOf(v1.PodPending, nil), timeout: 2 * time.Hour, below: 3 * time.Hour, want: notStarted},
-		"new, the target short lately": {
-			pod: podOf(v1.PodPending, nil), timeout: 2 * time.Hour, below: time.Hour, want: starting,
-		},
-		"succeeded": {pod: podOf(v1.PodSucceeded, nil), want: ended},
-		"failed":    {pod: podOf(v1.PodFailed, nil), want: ended},
-		"unknown":   {pod: podOf(v1.PodUnknown, nil), want: ended},
+		"succeeded":                  {pod: podOf(v1.PodSucceeded, nil), want: ended},
+		"failed":                     {pod: podOf(v1.PodFailed, nil), want: ended},
+		"unknown":                    {pod: podOf(v1.PodUnknown, nil), want: ended},
 		"terminating": {
 			pod: podOf(v1.PodRunning, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: terminating,
 		},
@@ -87,10 +82,6 @@ func TestPodStates(t *testing.T) {
 			readiness(p, v1.ConditionFalse, -time.Minute)
 			container(p, 9, backOff, crashed(-2*time.Minute, -time.Minute))
 		}), want: starting},
-		"crash loop of a pod that ran, for long": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
-			readiness(p, v1.ConditionFalse, -time.Minute)
-			container(p, 9, backOff, crashed(-2*time.Minute, -time.Minute))
-		}), below: 6 * time.Minute, want: notStarted},
 		"crash loop, one container of two": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionFalse, -6*time.Minute)
 			container(p, 0, runs(-time.Hour), v1.ContainerState{})
@@ -122,9 +113,6 @@ func TestPodStates(t *testing.T) {
 			limit := cmp.Or(tt.timeout, timeout)
 			p := Assess(tt.pod)
 			got := p.state(noon, limit)
-			if tt.below != 0 && Observe(Health{BelowSizeSince: new(at(-tt.below))}, 1, []Pod{p}, limit, &Timer{Now: noon}).NotStarted > 0 {
-				got = notStarted
-			}
 			if got != tt.want {
 				t.Errorf("state %d, want %d: %+v", got, tt.want, p)
 			}

@@ -24,8 +24,8 @@ func (t *Timer) At(when time.Time) {
 	}
 }
 
-// after adds the first time at which the deadline has passed.
-func (t *Timer) after(deadline time.Time) { t.At(deadline.Add(instant)) }
+// After adds the first time at which the deadline has passed.
+func (t *Timer) After(deadline time.Time) { t.At(deadline.Add(instant)) }
 
 // Stamp rounds a time down to whole seconds, which is what a status stores.
 func Stamp(now time.Time) *metav1.Time {

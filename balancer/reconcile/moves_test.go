@@ -14,11 +14,11 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
-	before, decided := podhealth.MovesUntil(start, 1), podhealth.MovesUntil(start.Add(time.Second), 4)
+	before, decided := replica.MovesUntil(start, 1), replica.MovesUntil(start.Add(time.Second), 4)
 	now := start.Add(5 * time.Second)
 	leaves := balancer.Write{From: 9, To: 5, Moves: 3} // one of the four does not run
 	held := leaves
@@ -29,11 +29,11 @@ func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
 	}{
 		"no writes":        {nil, decided},
 		"no moves":         {outcomes{{Write: balancer.Write{From: 3, To: 1}, wanted: 1}}, decided},
-		"all left":         {outcomes{{Write: leaves, wanted: 5}}, podhealth.MovesUntil(now, 4)},
+		"all left":         {outcomes{{Write: leaves, wanted: 5}}, replica.MovesUntil(now, 4)},
 		"it failed":        {outcomes{{Write: leaves, wanted: 5, err: errNotRead}}, before},
-		"some held back":   {outcomes{{Write: held, wanted: 5}}, podhealth.MovesUntil(now, 2)},
-		"one of two fails": {outcomes{{Write: leaves, wanted: 5}, {Write: balancer.Write{From: 1, Moves: 1}, err: errNotRead}}, podhealth.MovesUntil(now, 3)},
-		"not known":        {outcomes{{Write: leaves, wanted: 5, err: &scale.Error{Reason: scale.ReasonUnavailable, Err: errors.New("timeout")}}}, podhealth.MovesUntil(now, 4)},
+		"some held back":   {outcomes{{Write: held, wanted: 5}}, replica.MovesUntil(now, 2)},
+		"one of two fails": {outcomes{{Write: leaves, wanted: 5}, {Write: balancer.Write{From: 1, Moves: 1}, err: errNotRead}}, replica.MovesUntil(now, 3)},
+		"not known":        {outcomes{{Write: leaves, wanted: 5, err: &scale.Error{Reason: scale.ReasonUnavailable, Err: errors.New("timeout")}}}, replica.MovesUntil(now, 4)},
 	} {
 		if got := c.done.moves(before, decided, now); *got != *c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -76,7 +76,7 @@ func TestMovesSurviveARestart(t *testing.T) {
 	b := skewed(t)
 	b.pass("web")
 	b.wrote("b=3 a=4")
-	b.moved(podhealth.MovesUntil(start, 2))
+	b.moved(replica.MovesUntil(start, 2))
 	if err := b.client.Create(t.Context(), running("b-2", map[string]string{"app": "web", "target": "b"})); err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +91,11 @@ func TestMovesSurviveARestart(t *testing.T) {
 		t.Errorf("the next pass is in %s, want it when the minute is over", again)
 	}
 	b.wrote("")
-	b.moved(podhealth.MovesUntil(start, 2))
+	b.moved(replica.MovesUntil(start, 2))
 	b.after(time.Minute)
 	b.pass("web")
 	b.wrote("a=3")
-	b.moved(podhealth.MovesUntil(start.Add(time.Minute), 1))
+	b.moved(replica.MovesUntil(start.Add(time.Minute), 1))
 	b.patches = 0
 	b.after(time.Hour)
 	b.pass("web")
@@ -156,9 +156,9 @@ func TestMovesAreStoredBeforeTheyAreMade(t *testing.T) {
 	}
 	b.wrote("b=3 a=4")
 	end, _ := ctx.Deadline()
-	b.moved(podhealth.MovesUntil(end, 2))
+	b.moved(replica.MovesUntil(end, 2))
 	b.refuse = nil
 	b.pass("web")
 	b.wrote("")
-	b.moved(podhealth.MovesUntil(end, 2))
+	b.moved(replica.MovesUntil(end, 2))
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // action is the action of all events.
@@ -165,7 +166,7 @@ func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *bala
 	}
 	latest := *d.Status.Moves
 	if end, ok := ctx.Deadline(); ok {
-		latest = *podhealth.MovesUntil(end, latest.Count)
+		latest = *replica.MovesUntil(end, latest.Count)
 	}
 	after := b.DeepCopy()
 	after.Status.Moves = &latest

@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // reasonNotWritten is the reason of the condition Balanced and of an event if a size could not be
@@ -80,7 +80,7 @@ func (done outcomes) moves(before, decided *v1alpha1.ReplicaMoves, now time.Time
 	case made == 0:
 		return before
 	}
-	return podhealth.MovesUntil(now, decided.Count-failed)
+	return replica.MovesUntil(now, decided.Count-failed)
 }
 
 // write makes the writes in their order. If one that makes a target larger fails, as many replicas

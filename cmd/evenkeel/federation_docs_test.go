@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/placement"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 const federationPage = "docs/federation.md"
@@ -28,7 +29,7 @@ func TestDocumentedFederationReasons(t *testing.T) {
 	text := readPage(t, federationPage).prose()
 	reasons := reasonsOf(t, "federation")
 	for _, r := range []apportion.Reason{apportion.ReasonCapacity, apportion.ReasonMax, apportion.ReasonMin, apportion.ReasonSticky, apportion.ReasonWeight} {
-		reasons = append(reasons, podhealth.Reason(r))
+		reasons = append(reasons, replica.Reason(r))
 	}
 	reasons = append(reasons, v1alpha1.ConditionPlaced, v1alpha1.ConditionSettled, v1alpha1.ConditionClustersReachable, v1alpha1.ConditionPreferencesClear)
 	if len(reasons) < 30 {

@@ -1,4 +1,4 @@
-package podhealth
+package replica
 
 import (
 	"reflect"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // ago draws a time in the two hours before noon, in whole seconds.
@@ -18,8 +19,8 @@ func ago(t *rapid.T, name string) time.Time {
 }
 
 // assessed draws a pod, of any state that a pod can be in.
-func assessed(t *rapid.T) Pod {
-	p := Pod{
+func assessed(t *rapid.T) podhealth.Pod {
+	p := podhealth.Pod{
 		Created:     ago(t, "created"),
 		Phase:       rapid.SampledFrom([]v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodRunning, v1.PodFailed}).Draw(t, "phase"),
 		Terminating: rapid.IntRange(0, 5).Draw(t, "terminating") == 0,
@@ -34,7 +35,7 @@ func assessed(t *rapid.T) Pod {
 	if p.CrashLooping = rapid.IntRange(0, 2).Draw(t, "crash looping") == 0; p.CrashLooping {
 		p.CrashLoopingSince = ago(t, "crash looping since")
 		if rapid.Bool().Draw(t, "restarted") {
-			p.SteadyAt = ago(t, "started").Add(steadyAfter)
+			p.SteadyAt = ago(t, "started").Add(10 * time.Minute)
 		}
 	}
 	return p
@@ -45,13 +46,13 @@ func anyHealth(t *rapid.T) Health {
 	number := rapid.Int32Range(0, 12)
 	stored := func(name string) *metav1.Time {
 		if rapid.Bool().Draw(t, name+" is set") {
-			return Stamp(ago(t, name))
+			return podhealth.Stamp(ago(t, name))
 		}
 		return nil
 	}
 	h := Health{Size: number.Draw(t, "size"), Running: number.Draw(t, "running"), BelowSizeSince: stored("below size since")}
 	if rapid.Bool().Draw(t, "blocked") {
-		h.Capacity, h.BlockedSince, h.FineSince = new(number.Draw(t, "capacity")), Stamp(ago(t, "blocked since")), stored("fine since")
+		h.Capacity, h.BlockedSince, h.FineSince = new(number.Draw(t, "capacity")), podhealth.Stamp(ago(t, "blocked since")), stored("fine since")
 	}
 	if h.Running < h.Size {
 		h.NotStarted = rapid.Int32Range(0, h.Size-h.Running).Draw(t, "not started")
@@ -60,7 +61,7 @@ func anyHealth(t *rapid.T) Health {
 }
 
 // observed draws an observation.
-func observed(t *rapid.T) (before Health, size int32, all []Pod) {
+func observed(t *rapid.T) (before Health, size int32, all []podhealth.Pod) {
 	return anyHealth(t), rapid.Int32Range(0, 12).Draw(t, "asked for"), rapid.SliceOfN(rapid.Custom(assessed), 0, 12).Draw(t, "pods")
 }
 
@@ -69,7 +70,7 @@ func observed(t *rapid.T) (before Health, size int32, all []Pod) {
 func TestCountsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, size, all := observed(t)
-		h := Observe(before, size, all, timeout, &Timer{Now: noon})
+		h := Observe(before, size, all, timeout, &podhealth.Timer{Now: noon})
 		if h.Running < 0 || int(h.Running) > len(all) || h.NotStarted < 0 || h.NotStarted > max(0, size-h.Running) {
 			t.Fatalf("%+v of %d pods", h, len(all))
 		}
@@ -77,7 +78,7 @@ func TestCountsAreBounded(t *testing.T) {
 			t.Fatalf("%+v", h)
 		}
 		shuffled := rapid.Permutation(all).Draw(t, "shuffled")
-		if again := Observe(before, size, shuffled, timeout, &Timer{Now: noon}); !reflect.DeepEqual(again, h) {
+		if again := Observe(before, size, shuffled, timeout, &podhealth.Timer{Now: noon}); !reflect.DeepEqual(again, h) {
 			t.Fatalf("%+v, in another order %+v", h, again)
 		}
 	})
@@ -89,14 +90,16 @@ func TestEveryReplicaHasItsTime(t *testing.T) {
 		before, size, all := observed(t)
 		oldest := noon
 		for _, p := range all {
-			if p.startingSince(noon).Before(oldest) {
-				oldest = p.startingSince(noon)
+			for _, since := range []time.Time{p.Created, p.CrashLoopingSince} {
+				if !since.IsZero() && since.Before(oldest) {
+					oldest = since
+				}
 			}
 		}
 		if s := before.BelowSizeSince; s != nil && s.Time.Before(oldest) {
 			oldest = s.Time
 		}
-		if h := Observe(before, size, all, noon.Sub(oldest)+1, &Timer{Now: noon}); h.NotStarted != 0 {
+		if h := Observe(before, size, all, noon.Sub(oldest)+1, &podhealth.Timer{Now: noon}); h.NotStarted != 0 {
 			t.Fatalf("%+v", h)
 		}
 	})
@@ -106,8 +109,8 @@ func TestEveryReplicaHasItsTime(t *testing.T) {
 func TestNothingChangesBeforeNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, size, all := observed(t)
-		look := func(before Health, now time.Time) (Health, Timer) {
-			timer := Timer{Now: now}
+		look := func(before Health, now time.Time) (Health, podhealth.Timer) {
+			timer := podhealth.Timer{Now: now}
 			target := Target{Before: before, Now: Observe(before, size, all, timeout, &timer)}
 			Learn([]*Target{&target}, stable, &timer)
 			return target.Now, timer
@@ -132,9 +135,9 @@ func TestCapacityIsLearnedAtOnceAndForgottenLate(t *testing.T) {
 		targets := make([]*Target, rapid.IntRange(1, 4).Draw(t, "targets"))
 		for i := range targets {
 			before, size, all := observed(t)
-			targets[i] = &Target{Before: before, Now: Observe(before, size, all, timeout, &Timer{Now: noon}), Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0}
+			targets[i] = &Target{Before: before, Now: Observe(before, size, all, timeout, &podhealth.Timer{Now: noon}), Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0}
 		}
-		Learn(targets, stable, &Timer{Now: noon})
+		Learn(targets, stable, &podhealth.Timer{Now: noon})
 		for _, target := range targets {
 			was, is, h := target.Before.Capacity, target.Now.Capacity, target.Now
 			if (is == nil) != (h.BlockedSince == nil) || is == nil && h.FineSince != nil {

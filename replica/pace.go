@@ -1,4 +1,4 @@
-package podhealth
+package replica
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Step takes a target from its current size to the desired size.
@@ -120,7 +121,7 @@ func Part(n int64, wanted []int64) []int64 {
 // up to whole seconds, which is what a status stores, so that the minute after it does not end too
 // early.
 func MovesUntil(last time.Time, count int32) *v1alpha1.ReplicaMoves {
-	return &v1alpha1.ReplicaMoves{Count: count, LastTime: *Stamp(last.Add(time.Second - time.Nanosecond))}
+	return &v1alpha1.ReplicaMoves{Count: count, LastTime: *podhealth.Stamp(last.Add(time.Second - time.Nanosecond))}
 }
 
 // StoredMoves is a count that was stored. Its time is at most one pass ahead, because it is stored before
@@ -142,7 +143,7 @@ func counted(m *v1alpha1.ReplicaMoves, now time.Time) int32 {
 
 // WalkWithin takes the steps as far as a limit of moves per minute allows, if there is one, and
 // counts the moves.
-func (p Pace) WalkWithin(limit *int32, before *v1alpha1.ReplicaMoves, steps []Step, t *Timer) (Paced, *v1alpha1.ReplicaMoves) {
+func (p Pace) WalkWithin(limit *int32, before *v1alpha1.ReplicaMoves, steps []Step, t *podhealth.Timer) (Paced, *v1alpha1.ReplicaMoves) {
 	if limit == nil {
 		return p.Walk(steps), nil
 	}

@@ -1,9 +1,10 @@
-package podhealth
+package replica
 
 import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // LeftAlone reports whether a target is left alone that something else keeps changing, so that the two do
@@ -25,26 +26,26 @@ const (
 // own or somebody who keeps applying a manifest: w updated, or nil if there is none. The target is
 // written again after the pause, or when the generation of the spec has changed. If the other one
 // changes it then, the target is left alone at once, and for longer.
-func UpdateOverwrites(w *v1alpha1.ReplicaOverwrites, changed bool, generation int64, t *Timer) *v1alpha1.ReplicaOverwrites {
+func UpdateOverwrites(w *v1alpha1.ReplicaOverwrites, changed bool, generation int64, t *podhealth.Timer) *v1alpha1.ReplicaOverwrites {
 	if w == nil || !LeftAlone(w) && !t.Now.Before(w.LastTime.Add(forgetAfter)) {
 		if !changed {
 			return nil
 		}
 		t.At(t.Now.Add(forgetAfter))
-		return &v1alpha1.ReplicaOverwrites{Count: 1, LastTime: *Stamp(t.Now), ObservedGeneration: generation}
+		return &v1alpha1.ReplicaOverwrites{Count: 1, LastTime: *podhealth.Stamp(t.Now), ObservedGeneration: generation}
 	}
 	if alone := w.LeftAloneUntil; alone != nil {
 		switch {
 		case changed:
-			w.LastTime, w.LeftAloneUntil = *Stamp(t.Now), Stamp(t.Now.Add(pause(w.Count)))
+			w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), podhealth.Stamp(t.Now.Add(pause(w.Count)))
 		case w.ObservedGeneration != generation || !t.Now.Before(alone.Time):
-			w.LastTime, w.LeftAloneUntil = *Stamp(t.Now), nil
+			w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), nil
 		}
 	} else if changed {
 		w.Count++
-		w.LastTime = *Stamp(t.Now)
+		w.LastTime = *podhealth.Stamp(t.Now)
 		if w.Count >= maxOverwrites {
-			w.LeftAloneUntil = Stamp(t.Now.Add(pause(w.Count)))
+			w.LeftAloneUntil = podhealth.Stamp(t.Now.Add(pause(w.Count)))
 		}
 	}
 	w.ObservedGeneration = generation
@@ -64,7 +65,7 @@ func StoredOverwrites(w *v1alpha1.ReplicaOverwrites, now time.Time) *v1alpha1.Re
 		return nil
 	}
 	w = new(*w)
-	w.LastTime, w.LeftAloneUntil = *NotAfter(&w.LastTime, now), NotAfter(w.LeftAloneUntil, now.Add(lastPause))
+	w.LastTime, w.LeftAloneUntil = *podhealth.NotAfter(&w.LastTime, now), podhealth.NotAfter(w.LeftAloneUntil, now.Add(lastPause))
 	return w
 }
 

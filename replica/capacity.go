@@ -1,4 +1,4 @@
-package podhealth
+package replica
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Target is the health of a target at the last decision and now.
@@ -30,7 +31,7 @@ type Target struct {
 // forever.
 //
 // Without a stabilization time there is no fallback, and all capacities are forgotten.
-func Learn(targets []*Target, stabilization time.Duration, t *Timer) {
+func Learn(targets []*Target, stabilization time.Duration, t *podhealth.Timer) {
 	l := learning{stabilization: stabilization, timer: t}
 	for _, target := range targets {
 		target.Before, target.Now = target.Before.notAfter(t.Now), target.Now.notAfter(t.Now)
@@ -50,7 +51,7 @@ func (t *Target) undecided() bool { return t.Now.Running < t.Now.Size && t.Befor
 // learning is the state of one call of Learn.
 type learning struct {
 	stabilization time.Duration
-	timer         *Timer
+	timer         *podhealth.Timer
 	// undecided reports that some target is starting replicas and may or may not be able to run
 	// them.
 	undecided bool
@@ -69,7 +70,7 @@ func (l *learning) learn(target *Target) {
 		return
 	case before.Capacity == nil:
 		if h.NotStarted > 0 {
-			h.Capacity, h.BlockedSince = new(h.Running), Stamp(l.timer.Now)
+			h.Capacity, h.BlockedSince = new(h.Running), podhealth.Stamp(l.timer.Now)
 		}
 		return
 	}
@@ -92,7 +93,7 @@ func (l *learning) restore(h *Health, stable time.Time) {
 	case h.recovered() && !l.undecided:
 		h.Capacity, h.BlockedSince, h.FineSince = nil, nil, nil
 	case h.recovered() && l.deciding:
-		l.timer.after(l.timer.Now) // the next decision no longer finds that target undecided
+		l.timer.After(l.timer.Now) // the next decision no longer finds that target undecided
 	case h.NotStarted > 0:
 		h.Capacity, h.FineSince = new(h.Running), nil
 	default:
@@ -111,7 +112,7 @@ func (h Health) fineSince(before Health, now time.Time) *metav1.Time {
 	case before.FineSince != nil && before.NotStarted == 0 && !failed, before.FineSince != nil && before.NotStarted > 0 && h.NotStarted > 0:
 		return before.FineSince
 	case h.recovered() || h.NotStarted > 0:
-		return Stamp(now)
+		return podhealth.Stamp(now)
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
-package podhealth
+package replica
 
 import (
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // timeout is how long replicas may take to start, stable how long a target must run well until it
@@ -14,13 +16,13 @@ const timeout, stable = 5 * time.Minute, 5 * time.Minute
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // pods makes some that run and some that have been pending for an hour.
-func pods(run, pending int) []Pod {
-	var all []Pod
+func pods(run, pending int) []podhealth.Pod {
+	var all []podhealth.Pod
 	for range run {
-		all = append(all, Pod{Created: noon.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true})
+		all = append(all, podhealth.Pod{Created: noon.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true})
 	}
 	for range pending {
-		all = append(all, Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending})
+		all = append(all, podhealth.Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending})
 	}
 	return all
 }
@@ -28,13 +30,15 @@ func pods(run, pending int) []Pod {
 // The pod counts of the proposal's implementation are among these: all, running, not started in
 // time.
 func TestObserve(t *testing.T) {
-	failed := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodFailed}
-	young := Pod{Created: noon.Add(-time.Minute), Phase: v1.PodPending}
-	short := func(since time.Duration) Health { return Health{Running: 2, BelowSizeSince: Stamp(noon.Add(-since))} }
+	failed := podhealth.Pod{Created: noon.Add(-time.Hour), Phase: v1.PodFailed}
+	young := podhealth.Pod{Created: noon.Add(-time.Minute), Phase: v1.PodPending}
+	short := func(since time.Duration) Health {
+		return Health{Running: 2, BelowSizeSince: podhealth.Stamp(noon.Add(-since))}
+	}
 	for name, c := range map[string]struct {
 		before              Health
 		size                int32
-		pods                []Pod
+		pods                []podhealth.Pod
 		running, notStarted int32
 		next                time.Duration // after noon; 0 for never
 	}{
@@ -46,10 +50,11 @@ func TestObserve(t *testing.T) {
 		"one is not created":               {size: 3, pods: pods(2, 0), running: 2, next: timeout + 1},
 		"one is not created for some time": {before: short(time.Minute), size: 3, pods: pods(2, 0), running: 2, next: timeout - time.Minute + 1},
 		"one is not created in time":       {before: short(timeout + time.Second), size: 3, pods: pods(2, 0), running: 2, notStarted: 1},
+		"one is new, the target short":     {before: short(timeout + time.Second), size: 3, pods: append(pods(2, 0), young), running: 2, notStarted: 1},
 		"a time in the future":             {before: short(-time.Hour), size: 3, pods: pods(2, 0), running: 2, next: timeout + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			timer := Timer{Now: noon}
+			timer := podhealth.Timer{Now: noon}
 			h := Observe(c.before, c.size, c.pods, timeout, &timer)
 			if h.Size != c.size || h.Running != c.running || h.NotStarted != c.notStarted {
 				t.Errorf("%+v; want %d running, %d not started", h, c.running, c.notStarted)
@@ -63,47 +68,25 @@ func TestObserve(t *testing.T) {
 
 // Without a timeout replicas may take any time.
 func TestObserveWithoutTimeout(t *testing.T) {
-	timer := Timer{Now: noon}
-	before := Health{Running: 1, BelowSizeSince: Stamp(noon.Add(-24 * time.Hour))}
+	timer := podhealth.Timer{Now: noon}
+	before := Health{Running: 1, BelowSizeSince: podhealth.Stamp(noon.Add(-24 * time.Hour))}
 	h := Observe(before, 4, pods(1, 2), 0, &timer)
 	if want := (Health{Size: 4, Running: 1, BelowSizeSince: before.BelowSizeSince}); h != want || !timer.Next.IsZero() {
 		t.Errorf("%+v, next %v; want %+v", h, timer.Next, want)
 	}
 }
 
-func TestProgress(t *testing.T) {
-	pod := func(created, ready time.Duration) Pod {
-		return Pod{Created: noon.Add(created), Phase: v1.PodRunning, Ready: true, WasReady: true, ReadySince: noon.Add(ready)}
-	}
-	bare := Pod{Created: noon.Add(-3 * time.Minute), Phase: v1.PodRunning, Ready: true, WasReady: true}
-	for name, c := range map[string]struct {
-		pods []Pod
-		want time.Duration
-	}{
-		"the last counts":              {[]Pod{pod(-time.Hour, -50*time.Minute), pod(-9*time.Minute, -7*time.Minute), bare}, -3 * time.Minute},
-		"when it became ready":         {[]Pod{pod(-9*time.Minute, -8*time.Minute)}, -8 * time.Minute},
-		"not as long as it likes":      {[]Pod{pod(-9*time.Minute, -time.Minute)}, timeout - 9*time.Minute},
-		"not in the future":            {[]Pod{pod(-time.Minute, time.Second), bare}, -3 * time.Minute},
-		"what is created is no more":   {[]Pod{bare, {Created: noon, Phase: v1.PodPending}}, -3 * time.Minute},
-		"what crashes again and again": {[]Pod{bare, {Created: noon, Phase: v1.PodRunning, WasReady: true, CrashLooping: true}}, -3 * time.Minute},
-	} {
-		if got := Count(c.pods, timeout, noon).Progress.Sub(noon); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 // The time for replicas that are added begins when they are asked for.
 func TestResize(t *testing.T) {
-	timer := Timer{Now: noon}
+	timer := podhealth.Timer{Now: noon}
 	h := Health{Size: 10, Running: 10}
 	h.Resize(12, timeout, &timer)
-	if h.Size != 12 || !h.BelowSizeSince.Equal(Stamp(noon)) || timer.Next.Sub(noon) != timeout+1 {
+	if h.Size != 12 || !h.BelowSizeSince.Equal(podhealth.Stamp(noon)) || timer.Next.Sub(noon) != timeout+1 {
 		t.Errorf("%+v, next %v", h, timer.Next)
 	}
-	timer = Timer{Now: noon.Add(time.Minute)}
+	timer = podhealth.Timer{Now: noon.Add(time.Minute)}
 	h.Resize(11, timeout, &timer)
-	if !h.BelowSizeSince.Equal(Stamp(noon)) || timer.Next.Sub(noon) != timeout+1 {
+	if !h.BelowSizeSince.Equal(podhealth.Stamp(noon)) || timer.Next.Sub(noon) != timeout+1 {
 		t.Errorf("still short: %+v, next %v", h, timer.Next)
 	}
 	if h.Resize(10, timeout, &timer); h.BelowSizeSince != nil {

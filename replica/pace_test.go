@@ -1,4 +1,4 @@
-package podhealth
+package replica
 
 import (
 	"fmt"

@@ -1,9 +1,11 @@
-package podhealth
+package replica
 
 import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Health is how many of its replicas a target runs, and what was learned from that about how many
@@ -36,12 +38,12 @@ type Health struct {
 // Observe updates the counts in the health of a target from its size and its pods; Learn updates
 // what they mean for its capacity. A replica has not started in time if it takes longer than the
 // timeout; with a timeout of 0 it may take any time.
-func Observe(before Health, size int32, pods []Pod, timeout time.Duration, t *Timer) Health {
-	return ObserveCounts(before, size, Count(pods, timeout, t.Now), t)
+func Observe(before Health, size int32, pods []podhealth.Pod, timeout time.Duration, t *podhealth.Timer) Health {
+	return ObserveCounts(before, size, podhealth.Count(pods, timeout, t.Now), t)
 }
 
 // ObserveCounts is Observe for pods that are counted already, at the time of the timer.
-func ObserveCounts(before Health, size int32, c Counts, t *Timer) Health {
+func ObserveCounts(before Health, size int32, c podhealth.Counts, t *podhealth.Timer) Health {
 	before = before.notAfter(t.Now)
 	h := Health{Size: size, Running: c.Running}
 	t.At(c.Steady)
@@ -50,7 +52,7 @@ func ObserveCounts(before Health, size int32, c Counts, t *Timer) Health {
 		return h
 	}
 	if h.BelowSizeSince != nil && c.Progress.After(h.BelowSizeSince.Time) {
-		h.BelowSizeSince = Stamp(c.Progress)
+		h.BelowSizeSince = podhealth.Stamp(c.Progress)
 	}
 	h.countNotStarted(c, t)
 	return h
@@ -58,17 +60,17 @@ func ObserveCounts(before Health, size int32, c Counts, t *Timer) Health {
 
 // Resize notes that the target is now asked for another number of replicas. The time to start the
 // new ones begins now.
-func (h *Health) Resize(size int32, timeout time.Duration, t *Timer) {
+func (h *Health) Resize(size int32, timeout time.Duration, t *podhealth.Timer) {
 	h.Size = size
 	h.BelowSizeSince = h.belowSize(*h, t.Now)
 	if timeout > 0 && h.BelowSizeSince != nil {
-		t.after(h.BelowSizeSince.Add(timeout))
+		t.After(h.BelowSizeSince.Add(timeout))
 	}
 }
 
 // notAfter returns the health without times in the future.
 func (h Health) notAfter(now time.Time) Health {
-	h.BelowSizeSince, h.BlockedSince, h.FineSince = NotAfter(h.BelowSizeSince, now), NotAfter(h.BlockedSince, now), NotAfter(h.FineSince, now)
+	h.BelowSizeSince, h.BlockedSince, h.FineSince = podhealth.NotAfter(h.BelowSizeSince, now), podhealth.NotAfter(h.BlockedSince, now), podhealth.NotAfter(h.FineSince, now)
 	return h
 }
 
@@ -83,7 +85,7 @@ func (h Health) belowSize(before Health, now time.Time) *metav1.Time {
 	case h.Running >= h.Size:
 		return nil
 	case before.BelowSizeSince == nil || h.Running > before.Running:
-		return Stamp(now)
+		return podhealth.Stamp(now)
 	}
 	return before.BelowSizeSince
 }
@@ -92,17 +94,17 @@ func (h Health) belowSize(before Health, now time.Time) *metav1.Time {
 // no pod was created. A pod that is deleted and created again has no more time than the one before it,
 // since the target has been below its size all the time. Pods beyond the size do not count: where a
 // rolling update adds some, all that the target is asked for may well run.
-func (h *Health) countNotStarted(c Counts, t *Timer) {
+func (h *Health) countNotStarted(c podhealth.Counts, t *podhealth.Timer) {
 	late := c.Late
 	if h.BelowSizeSince != nil {
-		t.after(h.BelowSizeSince.Add(c.Timeout))
+		t.After(h.BelowSizeSince.Add(c.Timeout))
 	}
 	switch {
-	case h.BelowSizeSince != nil && passed(h.BelowSizeSince.Time, c.Timeout, t.Now):
+	case h.BelowSizeSince != nil && podhealth.Passed(h.BelowSizeSince.Time, c.Timeout, t.Now):
 		late = c.Existing - c.Running
 		h.Uncreated = max(0, h.Size-c.Existing)
 	case !c.NextLate.IsZero():
-		t.after(c.NextLate)
+		t.After(c.NextLate)
 	}
 	h.NotStarted = min(late+h.Uncreated, max(0, h.Size-h.Running))
 	h.Uncreated = min(h.Uncreated, h.NotStarted)

@@ -1,4 +1,4 @@
-package podhealth
+package replica
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // story is a health in the words of a test: times are given by how long ago they are.
@@ -18,10 +19,10 @@ type story struct {
 func (s story) health() Health {
 	h := Health{Size: s.size, Running: s.running, NotStarted: s.notStarted}
 	if s.capacity >= 0 {
-		h.Capacity, h.BlockedSince = &s.capacity, Stamp(noon.Add(-time.Hour))
+		h.Capacity, h.BlockedSince = &s.capacity, podhealth.Stamp(noon.Add(-time.Hour))
 	}
 	if s.fine != nil {
-		h.FineSince = Stamp(noon.Add(-*s.fine))
+		h.FineSince = podhealth.Stamp(noon.Add(-*s.fine))
 	}
 	return h
 }
@@ -55,7 +56,7 @@ func TestLearn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			timer := Timer{Now: noon}
+			timer := podhealth.Timer{Now: noon}
 			target := &Target{Before: c.before.health(), Now: c.now.health()}
 			targets := []*Target{target}
 			if c.other != nil {
@@ -88,12 +89,12 @@ func told(h Health) string {
 func TestLearnNothing(t *testing.T) {
 	before := story{10, 6, 4, 6, new(time.Minute)}.health()
 	target := &Target{Before: before, Now: Health{Size: 10, Running: 10}, Pinned: true}
-	Learn([]*Target{target}, stable, &Timer{Now: noon})
+	Learn([]*Target{target}, stable, &podhealth.Timer{Now: noon})
 	if got := told(target.Now); got != "6, fine for 1m0s" {
 		t.Errorf("pinned: %s", got)
 	}
 	target.Now.NotStarted = 3
-	Learn([]*Target{target}, 0, &Timer{Now: noon})
+	Learn([]*Target{target}, 0, &podhealth.Timer{Now: noon})
 	if got := told(target.Now); got != "none" || target.Now.NotStarted != 0 {
 		t.Errorf("without a fallback: %s, %+v", got, target.Now)
 	}
@@ -103,7 +104,7 @@ func TestLearnNothing(t *testing.T) {
 func TestLearnWithTimesInTheFuture(t *testing.T) {
 	before := story{10, 10, 0, 6, new(-time.Hour)}.health()
 	target := &Target{Before: before, Now: Health{Size: 10, Running: 10}}
-	Learn([]*Target{target}, stable, &Timer{Now: noon})
+	Learn([]*Target{target}, stable, &podhealth.Timer{Now: noon})
 	if got := told(target.Now); got != "6, fine for 0s" {
 		t.Error(got)
 	}
