@@ -1,6 +1,7 @@
 package autoscalerstatus
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,7 +21,8 @@ const (
 
 // Status is what Cluster Autoscaler says about itself. The package says of which moments its parts are.
 type Status struct {
-	// Time is when the loop began at whose end the status was written; of 1.29 and before, when it was written.
+	// Time is when the loop began at whose end the status was written; of 1.29 and before, when it was written. It is
+	// zero if the status does not say, as one that was written by hand.
 	Time time.Time
 	// Running is false until the first loop has ended.
 	Running bool
@@ -146,16 +148,27 @@ type (
 	}
 )
 
+// timeOf reads a time that may be missing.
+func timeOf(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return ParseTime(text)
+}
+
 func parseYAML(data string) (*Status, error) {
+	if strings.TrimSpace(data) == "" {
+		return nil, errors.New("it is empty")
+	}
 	var d document
 	if err := yaml.Unmarshal([]byte(data), &d); err != nil {
 		return nil, err
 	}
-	at, err := ParseTime(d.Time)
-	if err != nil {
+	s := &Status{Running: d.AutoscalerStatus == "Running", Message: d.Message}
+	var err error
+	if s.Time, err = timeOf(d.Time); err != nil {
 		return nil, fmt.Errorf("time: %w", err)
 	}
-	s := &Status{Time: at, Running: d.AutoscalerStatus == "Running", Message: d.Message}
 	for i, g := range d.NodeGroups {
 		counts := g.Health.NodeCounts
 		group := Group{
@@ -164,10 +177,8 @@ func parseYAML(data string) (*Status, error) {
 			LongUnregistered: counts.LongUnregistered, Unregistered: counts.Unregistered, BeingDeleted: counts.Registered.BeingDeleted,
 			Healthy: g.Health.Status == "Healthy", ScaleUp: ScaleUp(g.ScaleUp.Status),
 		}
-		if since := g.ScaleUp.LastTransitionTime; since != "" {
-			if group.Since, err = ParseTime(since); err != nil {
-				return nil, fmt.Errorf("nodeGroups[%d].scaleUp.lastTransitionTime: %w", i, err)
-			}
+		if group.Since, err = timeOf(g.ScaleUp.LastTransitionTime); err != nil {
+			return nil, fmt.Errorf("nodeGroups[%d].scaleUp.lastTransitionTime: %w", i, err)
 		}
 		group.blocked(g.ScaleUp.BackoffInfo.ErrorCode, g.ScaleUp.BackoffInfo.ErrorMessage)
 		s.Groups = append(s.Groups, group)

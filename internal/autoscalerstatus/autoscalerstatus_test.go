@@ -182,6 +182,7 @@ func TestStatusesOfAllReleases(t *testing.T) {
 			"autoscalerStatus: Running\nmessage: all is well\nmode: {a: 1}\ntime: 2026-06-01 12:00:40 +0000 UTC\nnodeGroups: [{name: a, size: [1], scaleUp: {status: Slow}}]\n",
 			Status{Time: clock(t, "2026-06-01T12:00:40Z"), Running: true, Message: "all is well", Groups: []Group{{Name: "a", ScaleUp: "Slow"}}},
 		},
+		"written by hand, without a time": {"nodeGroups: [{name: a, health: {minSize: 1, maxSize: 2}}]", Status{Groups: []Group{{Name: "a", MinSize: 1, MaxSize: 2}}}},
 	} {
 		got, err := Parse(c.data)
 		if err != nil {
@@ -197,7 +198,7 @@ func TestStatusesOfAllReleases(t *testing.T) {
 func TestErrorsNameTheField(t *testing.T) {
 	const head = "time: 2026-06-01 12:00:40 +0000 UTC\n"
 	for data, want := range map[string]string{
-		"":                                 "time: parsing time",
+		"":                                 "it is empty",
 		"time: yesterday":                  "time: parsing time",
 		"time: [3]":                        "document.time of type string",
 		"- a":                              "cannot unmarshal array",

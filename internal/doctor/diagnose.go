@@ -181,13 +181,15 @@ func (d *diagnoser) status() {
 			Severity: Error, Reason: OldStatus, Message: strings.TrimSuffix("Cluster Autoscaler has not ended a loop yet: "+s.Message, ": "),
 			Remedy: "its log says what it waits for",
 		})
+	case s.Time.IsZero():
+		d.note("the status has no time, so whether it is old is not seen")
 	case !d.o.Now.IsZero() && d.o.Now.Sub(s.Time) > staleAfter:
 		d.find(Finding{
 			Severity: Error, Reason: OldStatus, Message: fmt.Sprintf("the last loop of Cluster Autoscaler began %s ago", d.o.Now.Sub(s.Time).Round(time.Second)),
 			Remedy: "its log says why it stands still",
 		})
 	}
-	if s != nil && len(d.result.Autoscalers) > 0 {
+	if s != nil && !s.Time.IsZero() && len(d.result.Autoscalers) > 0 {
 		d.result.Autoscalers[0].StatusTime = s.Time.UTC().Format(time.RFC3339)
 	}
 }

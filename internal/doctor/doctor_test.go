@@ -266,6 +266,9 @@ func TestFindings(t *testing.T) {
 		"no status is written": {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--write-status-configmap=false")), change: func(o *Observation) { o.Status = nil }, way: WayNothing,
 		},
+		"a status without a time": {
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Now, o.Status.Time = noon.Add(time.Hour), time.Time{} }, way: WayNothing,
+		},
 		"it is down": {
 			o: cluster(map[string]int{"a": 2, "b": 2}, func() any { d := deployment(current, balanced); d.Status.ReadyReplicas = 0; return d }()), want: map[Reason]int{AutoscalerDown: 0}, way: WayNothing,
 		},

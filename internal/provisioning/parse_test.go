@@ -77,7 +77,8 @@ func TestTheStatusOfClusterAutoscalerIsRead(t *testing.T) {
 func TestWhatIsNotAStatusIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"Cluster-autoscaler status at 2018-07-25": "time: parsing time",
-		"":                "time: parsing time",
+		"":                "it is empty",
+		"nodeGroups: []":  "it has no time",
 		"time: yesterday": "time: parsing time",
 		"- a\n- b":        "cannot unmarshal array",
 		"time: 2026-06-01 12:00:40 +0000 UTC\nnodeGroups: [{health: 3}]": "nodeGroups.health",

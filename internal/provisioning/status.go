@@ -1,6 +1,7 @@
 package provisioning
 
 import (
+	"errors"
 	"time"
 
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
@@ -34,11 +35,15 @@ type Group struct {
 	Full bool
 }
 
-// ParseStatus reads the status of Cluster Autoscaler in the form of any release.
+// ParseStatus reads the status of Cluster Autoscaler in the form of any release. One without a time is an
+// error, as it may be of any moment.
 func ParseStatus(text string) (Status, error) {
 	read, err := autoscalerstatus.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Status{}, err
+	case read.Time.IsZero():
+		return Status{}, errors.New("status of Cluster Autoscaler: it has no time, so nobody knows whether it is old")
 	}
 	s := Status{Time: read.Time, Groups: make(map[string]Group, len(read.Groups))}
 	for _, g := range read.Groups {

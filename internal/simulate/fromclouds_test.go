@@ -245,3 +245,11 @@ func TestMachineTypesAndKarpenterAreNoted(t *testing.T) {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }
+
+// A status that cannot be read is not silently as good as none.
+func TestAStatusThatCannotBeReadIsNoted(t *testing.T) {
+	out := dumped(t, "time: now\nnodeGroups: []", simulate.DumpOptions{Name: "x", Max: 50})
+	if len(out.Notes) == 0 || !strings.HasPrefix(out.Notes[0], "ConfigMap kube-system/cluster-autoscaler-status is passed over: status of Cluster Autoscaler: time: parsing time") {
+		t.Errorf("notes %q", out.Notes)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -57,6 +58,7 @@ type Dump struct {
 	seen     sets.Set[string]
 	repeated []string
 	silent   []string // nodes without a capacity
+	unread   string   // why the status cannot be read; empty if it can
 }
 
 // dumpedObject is an object of the scenario, with the node that it is bound to, if it is a pod.
@@ -100,8 +102,8 @@ func (d *Dump) Add(item document.Item) error {
 			Template: v1.PodTemplateSpec{ObjectMeta: plainMeta(&o.Spec.Template.ObjectMeta), Spec: plainSpec(&o.Spec.Template.Spec)},
 		}}
 	case *v1.ConfigMap:
-		if o.Name == statusConfigMap {
-			d.bounds = parseStatus(o.Data["status"])
+		if o.Name == autoscalerstatus.ConfigMap {
+			d.readStatus(o)
 		}
 		return nil
 	case *v1.Service:
@@ -124,6 +126,16 @@ func (d *Dump) Add(item document.Item) error {
 	}
 	d.objects = append(d.objects, dumpedObject{on, raw})
 	return nil
+}
+
+// readStatus takes the bounds of the node groups from the status of Cluster Autoscaler.
+func (d *Dump) readStatus(o *v1.ConfigMap) {
+	status, err := autoscalerstatus.Parse(o.Data[autoscalerstatus.Key])
+	if err != nil {
+		d.unread = fmt.Sprintf("ConfigMap %s/%s is passed over: %v", o.Namespace, o.Name, err)
+		return
+	}
+	d.bounds = boundsIn(status)
 }
 
 // Objects are the objects that were added, as those of a scenario.
@@ -245,6 +257,7 @@ func (d *Dump) addObjects(out *Dumped) {
 func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptions) {
 	inStatus := d.matchBounds(members)
 	out.Known = inStatus
+	out.note(d.unread)
 	var unbounded, above, planes []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		size := int32(len(members[name]))
@@ -271,7 +284,7 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 	out.list("groups of control planes keep their size: ", planes)
 	if len(unbounded) > 0 {
 		out.note(fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
-			few(unbounded), o.Max, statusConfigMap))
+			few(unbounded), o.Max, autoscalerstatus.ConfigMap))
 	}
 	bounded := sets.New(slices.Collect(maps.Values(inStatus))...)
 	var empty []string

@@ -122,10 +122,10 @@ func TestAScenarioFromADumpIsPlayedLikeTheDump(t *testing.T) {
 }
 
 func TestBoundsOfAScenarioFromADump(t *testing.T) {
-	const yaml = "time: now\nautoscalerStatus: Running\nnodeGroups:\n" +
+	const yaml = "time: 2026-06-01 12:00:40 +0000 UTC\nautoscalerStatus: Running\nnodeGroups:\n" +
 		"- name: eks-c5-2xlarge-a-6ac8f0e2\n  health: {status: Healthy, cloudProviderTarget: 7, minSize: 1, maxSize: 9}\n" +
 		"- name: eks-gone-12345678\n  health: {minSize: 0, maxSize: 3}\n"
-	const text = "Cluster-autoscaler status at now:\nCluster-wide:\n  Health: Healthy (ready=16 unready=0)\nNodeGroups:\n" +
+	const text = "Cluster-autoscaler status at 2026-06-01 12:00:40 +0000 UTC:\nCluster-wide:\n  Health: Healthy (ready=16 unready=0)\nNodeGroups:\n" +
 		"  Name:        eks-c5-2xlarge-a-6ac8f0e2\n  Health:      Healthy (ready=7 unready=0 registered=7 cloudProviderTarget=7 (minSize=1, maxSize=9))\n" +
 		"  Name:        eks-gone-12345678\n  Health:      Healthy (ready=0 cloudProviderTarget=0 (minSize=0, maxSize=3))\n"
 	for name, status := range map[string]string{"YAML": yaml, "text": text} {

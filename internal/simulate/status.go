@@ -2,67 +2,27 @@ package simulate
 
 import (
 	"maps"
+	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// statusConfigMap is the ConfigMap in which Cluster Autoscaler writes the status of its node
-// groups.
-const statusConfigMap = "cluster-autoscaler-status"
-
-// parseStatus reads the bounds of node groups from the status of Cluster Autoscaler: YAML since
-// 1.30, text before. Other formats give no bounds.
-func parseStatus(text string) map[string]DumpBounds {
-	var status struct {
-		NodeGroups []struct {
-			Name   string `json:"name"`
-			Health struct {
-				MinSize int32 `json:"minSize"`
-				MaxSize int32 `json:"maxSize"`
-			} `json:"health"`
-		} `json:"nodeGroups"`
-	}
+// boundsIn returns the bounds of the node groups in a status, as far as a group can have them.
+func boundsIn(s *autoscalerstatus.Status) map[string]DumpBounds {
 	groups := map[string]DumpBounds{}
-	add := func(name string, least, most int32) {
-		if name != "" && least >= 0 && most >= least {
-			groups[name] = DumpBounds{least, most}
-		}
-	}
-	if yaml.Unmarshal([]byte(text), &status) == nil {
-		for _, g := range status.NodeGroups {
-			add(g.Name, g.Health.MinSize, g.Health.MaxSize)
-		}
-	}
-	if len(groups) > 0 {
-		return groups
-	}
-	name := ""
-	for line := range strings.Lines(text) {
-		if m := statusName.FindStringSubmatch(line); m != nil {
-			name = m[1]
-		}
-		if m := statusBounds.FindStringSubmatch(line); m != nil && name != "" {
-			least, err := strconv.ParseInt(m[1], 10, 32)
-			most, err2 := strconv.ParseInt(m[2], 10, 32)
-			if err == nil && err2 == nil {
-				add(name, int32(least), int32(most))
-			}
+	for _, g := range s.Groups {
+		if g.Name != "" && g.MinSize >= 0 && g.MaxSize >= g.MinSize && g.MaxSize <= math.MaxInt32 {
+			groups[g.Name] = DumpBounds{int32(g.MinSize), int32(g.MaxSize)}
 		}
 	}
 	return groups
 }
-
-var (
-	statusName   = regexp.MustCompile(`^\s*Name:\s+(\S+)`)
-	statusBounds = regexp.MustCompile(`minSize=(\d+),\s*maxSize=(\d+)`)
-)
 
 // matchBounds finds the groups of nodes in the status, whose names are those of the cloud. Each name is of
 // one group only. What is certain goes first: the name itself, as of a MachineDeployment; names of nodes

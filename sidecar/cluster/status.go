@@ -131,6 +131,8 @@ func sizesIn(object any) (steering.Sizes, error) {
 	switch {
 	case err != nil:
 		return steering.Sizes{}, err
+	case status.Time.IsZero():
+		return steering.Sizes{}, errors.New("it has no time, so nobody knows which answers are in it already")
 	case len(status.Groups) == 0:
 		return steering.Sizes{}, errInitializing
 	}

@@ -90,6 +90,7 @@ func TestWatchStatus(t *testing.T) {
 	}
 	for text, problem := range map[string]string{
 		"time: 2026-11-01 12:00:00.5 +0000 UTC\nautoscalerStatus: Initializing": "is starting",
+		strings.Replace(statusText("4"), "time:", "when:", 1):                   "it has no time",
 		strings.Replace(statusText("x"), "x", "[]", 1):                          "cloudProviderTarget",
 	} {
 		if r := update(statusMap(text)); r.err == nil || !strings.Contains(r.err.Error(), problem) {
