@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -37,7 +38,7 @@ func countNodes(templates map[string]*v1.Node, nodes []*v1.Node) []steering.Grou
 		if of := groups[mark(node)]; len(of) == 1 {
 			i, _ := slices.BinarySearch(names, of[0])
 			sizes[i].Target++
-			if isReady(node) {
+			if template.IsReady(node) {
 				sizes[i].Ready++
 			}
 		}
@@ -78,10 +79,4 @@ func perNode(key string, nodes []*v1.Node) bool {
 		}
 	}
 	return len(count) > 3 && 2*len(count) > len(nodes)
-}
-
-func isReady(node *v1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
-		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
-	})
 }

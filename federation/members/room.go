@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // onNodes selects the pods that use something of a node.
@@ -198,9 +199,7 @@ func (r *room) show() federation.Room {
 
 // schedulable reports whether pods may go to a node, apart from its taints.
 func schedulable(n *v1.Node) bool {
-	return n.DeletionTimestamp == nil && !n.Spec.Unschedulable && slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
-		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
-	})
+	return n.DeletionTimestamp == nil && !n.Spec.Unschedulable && template.IsReady(n)
 }
 
 // Room returns what the nodes of a cluster have left, if it has fixed nodes and they have been read.

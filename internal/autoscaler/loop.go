@@ -86,7 +86,7 @@ func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
 	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	waiting := map[*v1.Node]*v1.Node{}
 	for i, node := range nodes {
-		if !ready(node.Node) || node.Node.Spec.Unschedulable {
+		if !template.IsHealthy(node.Node) || node.Node.Spec.Unschedulable {
 			continue
 		}
 		a.remote.gpuLabel()

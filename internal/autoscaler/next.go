@@ -2,6 +2,8 @@ package autoscaler
 
 import (
 	"time"
+
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // Next says when a loop may decide otherwise although nothing has happened in the world and in the
@@ -32,7 +34,7 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 			consider(failure.Until.Add(time.Nanosecond))
 		}
 		for _, n := range a.world.Nodes() {
-			if ready(n.Node) { // it becomes the template of its group
+			if template.IsHealthy(n.Node) { // it becomes the template of its group
 				consider(lastChange(n.Node).Add(stabilization + time.Nanosecond))
 			}
 		}

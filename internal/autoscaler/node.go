@@ -12,20 +12,6 @@ import (
 // stabilization is how long a node must be ready to serve as a template.
 const stabilization = time.Minute
 
-// ready says what Cluster Autoscaler takes for ready: conditions and taints together.
-func ready(node *v1.Node) bool {
-	ok := true
-	for _, c := range node.Status.Conditions {
-		switch c.Type {
-		case v1.NodeReady:
-			ok = ok && c.Status != v1.ConditionFalse && c.Status != v1.ConditionUnknown
-		case v1.NodeDiskPressure, v1.NodeNetworkUnavailable:
-			ok = ok && c.Status != v1.ConditionTrue
-		}
-	}
-	return ok && !tainted(node, v1.TaintNodeNotReady) && !tainted(node, v1.TaintNodeDiskPressure) && !tainted(node, v1.TaintNodeNetworkUnavailable)
-}
-
 // notReady is a copy of a node that has not been ready since it was created.
 func notReady(node *v1.Node) *v1.Node {
 	out := *node
@@ -62,7 +48,7 @@ func deleting(node *v1.Node) bool { return tainted(node, template.ToBeDeletedTai
 
 // goodTemplate reports whether a group's template is taken from the node.
 func goodTemplate(node *v1.Node, now time.Time) bool {
-	return ready(node) && lastChange(node).Add(stabilization).Before(now) && !node.Spec.Unschedulable && !deleting(node)
+	return template.IsHealthy(node) && lastChange(node).Add(stabilization).Before(now) && !node.Spec.Unschedulable && !deleting(node)
 }
 
 // renamed is a copy of a node under another name. It shares what is not changed; the provider id

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -209,7 +210,7 @@ func (s *registry) updateReadiness(nodes []predicates.Node, now time.Time) {
 		switch {
 		case deleting(node):
 			to.deleted++
-		case ready(node):
+		case template.IsHealthy(node):
 			to.ready++
 		case node.CreationTimestamp.Add(startup).After(now):
 			to.notStarted++

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 func (d *diagnoser) names() []string { return slices.Sorted(maps.Keys(d.groups)) }
@@ -308,7 +309,7 @@ func (d *diagnoser) differing(g *Group) (labels []string) {
 		return nil
 	}
 	for _, n := range g.Nodes {
-		if isReady(n) {
+		if template.IsReady(n) {
 			// What only a node that cannot be compared says is not looked at.
 			_ = x.Set(n.Name, cloudprovider.Template{Node: n})
 		}
@@ -326,15 +327,6 @@ func (d *diagnoser) differing(g *Group) (labels []string) {
 		}
 	}
 	return labels
-}
-
-func isReady(n *v1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return true
 }
 
 // uneven looks for sets that are far from even although they are balanced and nothing else explains that: a

@@ -53,6 +53,7 @@ func node(group string, number int, labels ...string) *v1.Node {
 	n.Spec.ProviderID = "aws:///" + name
 	n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110")}
 	n.Status.Allocatable = n.Status.Capacity
+	n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
 	return n
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
 )
@@ -67,9 +68,10 @@ type nodeStates struct{ s *simulation }
 func (n nodeStates) List() ([]steering.NodeState, bool) {
 	var out []steering.NodeState
 	for _, node := range n.s.cluster.nodes {
-		state := steering.NodeState{ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time}
+		state := steering.NodeState{
+			ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time, Ready: template.IsReady(node.object),
+		}
 		for _, c := range node.object.Status.Conditions {
-			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
 			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
 		}
 		out = append(out, state)

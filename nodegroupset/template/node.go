@@ -15,10 +15,36 @@ const (
 	DeletionCandidateTaint = "DeletionCandidateOfClusterAutoscaler"
 )
 
-// IsReady reports whether the node says that it is ready.
+// conditionSuspended is set on nodes whose machines sleep.
+const conditionSuspended v1.NodeConditionType = "Suspended"
+
+// IsReady reports whether the node says that it is ready. One that says nothing is not.
 func IsReady(n *v1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
 		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+	})
+}
+
+// IsHealthy reports whether Cluster Autoscaler takes the node for ready: it looks at the conditions and their
+// taints together. A node that is cordoned or cannot be reached is healthy until its condition says
+// otherwise.
+func IsHealthy(n *v1.Node) bool {
+	says := false
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case v1.NodeReady:
+			if c.Status == v1.ConditionFalse || c.Status == v1.ConditionUnknown {
+				return false
+			}
+			says = true
+		case v1.NodeDiskPressure, v1.NodeNetworkUnavailable, conditionSuspended:
+			if c.Status == v1.ConditionTrue {
+				return false
+			}
+		}
+	}
+	return says && !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
+		return t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeDiskPressure || t.Key == v1.TaintNodeNetworkUnavailable
 	})
 }
 

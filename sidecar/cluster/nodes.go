@@ -99,9 +99,6 @@ type readiness struct {
 	gpuLabel        string
 }
 
-// conditionSuspended is set on nodes whose machines sleep.
-const conditionSuspended v1.NodeConditionType = "Suspended"
-
 func newReadiness(o *Options) readiness {
 	return readiness{
 		startupTaints:   o.StartupTaints,
@@ -115,34 +112,11 @@ func (r readiness) state(n *v1.Node) steering.NodeState {
 		ProviderID: n.Spec.ProviderID,
 		Name:       n.Name,
 		Created:    n.CreationTimestamp.Time,
-		Ready:      r.healthy(n) && (n.Spec.Unschedulable || !r.starting(n)),
+		Ready:      template.IsHealthy(n) && (n.Spec.Unschedulable || !r.starting(n)),
 		Lost: slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
 			return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown // which a kubelet never says of itself
 		}),
 	}
-}
-
-// healthy goes by conditions and their taints. A node that tells nothing of itself is not ready;
-// one that is being drained, is cordoned or cannot be reached is, until its condition says
-// otherwise.
-func (readiness) healthy(n *v1.Node) bool {
-	ready := false
-	for _, c := range n.Status.Conditions {
-		switch c.Type {
-		case v1.NodeReady:
-			if c.Status == v1.ConditionFalse || c.Status == v1.ConditionUnknown {
-				return false
-			}
-			ready = true
-		case v1.NodeDiskPressure, v1.NodeNetworkUnavailable, conditionSuspended:
-			if c.Status == v1.ConditionTrue {
-				return false
-			}
-		}
-	}
-	return ready && !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
-		return t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeDiskPressure || t.Key == v1.TaintNodeNetworkUnavailable
-	})
 }
 
 // starting reports whether something on the node is awaited still. Cluster Autoscaler asks this of
