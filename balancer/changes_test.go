@@ -229,3 +229,21 @@ func TestReplicasStayUntilTheyRunElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// A number that rises and falls while the proportions turn takes no running replica away: those that have
+// not started leave.
+func TestRiseAndFallKeepsWhatRuns(t *testing.T) {
+	w := newWorld(specOf(10, proportional(map[string]int32{"a": 8, "b": 2}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 8, 2)
+	must(t, w.settle())
+	w.in.Spec.Replicas = new(int32(16))
+	if _, err := w.pass(); err != nil { // the new ones are starting
+		t.Fatal(err)
+	}
+	w.in.Spec.Replicas, w.in.Spec.Policy.Proportions.TargetProportions = new(int32(10)), map[string]int32{"a": 7, "b": 3}
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(w.sizes); got != "[8 3]" {
+		t.Errorf("sizes %s while eight and two run; want [8 3]", got)
+	}
+}

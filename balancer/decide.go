@@ -124,8 +124,6 @@ type target struct {
 	status v1alpha1.BalancerTargetStatus
 	// found is the size that it has now.
 	found int32
-	// staying is that of its observation.
-	staying *int32
 	// health is pinned if the target is not written.
 	health replica.Target
 }
@@ -165,7 +163,7 @@ func newPass(in Input) (*pass, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: no observation of target %s", in.Key, spec.Name)
 		}
-		t := target{spec: spec, before: cmp.Or(before[spec.Name], &unknown), staying: o.Staying}
+		t := target{spec: spec, before: cmp.Or(before[spec.Name], &unknown), health: replica.Target{Staying: o.Staying}}
 		p.look(&t, *o)
 		p.targets = append(p.targets, t)
 	}
@@ -198,7 +196,7 @@ func (p *pass) look(t *target, o TargetObservation) {
 		t.status.Message = fmt.Sprintf("it does not exist, so others are to run its replicas: %v", o.Err)
 		return
 	}
-	t.health.Before = healthOf(t.before)
+	t.health.Before, t.health.Copies = healthOf(t.before), t.before.Pending
 	others := replica.StoredOverwrites(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
 		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before

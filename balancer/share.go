@@ -20,6 +20,12 @@ func (p *pass) share(total int32) error {
 	if err != nil {
 		return err
 	}
+	// Where replicas stay, no target may be about to get more, and yet it shows whether it could.
+	request.Rebalance = nil
+	rebalanced, err := apportion.Distribute(request)
+	if err != nil {
+		return err
+	}
 	p.unplaced, p.excess = result.Unplaced, result.Excess
 	for i, r := range result.Targets {
 		t := targets[i]
@@ -29,8 +35,12 @@ func (p *pass) share(total int32) error {
 			continue
 		}
 		s.Reason = replica.Reason(r.Reason)
-		pending := t.health.Now.Pending(request.Targets[i], r, result.Unplaced, 1)
-		s.Desired, s.Pending = clip(r.Replicas-r.Pending+pending), clip(pending)
+		var probe int64
+		if r.Reason == apportion.ReasonCapacity || rebalanced.Targets[i].Reason == apportion.ReasonCapacity {
+			probe = 1
+		}
+		t.health.Assign(request.Targets[i], r, result.Unplaced, probe)
+		s.Desired, s.Pending = t.health.Desired, t.health.Pending
 		s.Message = message(*s)
 	}
 	return nil
@@ -60,8 +70,12 @@ func (p *pass) request(total int32) (apportion.Request, []*target) {
 		r.Policy = apportion.Priority
 		weight = byPriority(targets, policy.Priorities.TargetOrder)
 	}
+	var of []*replica.Target
 	for _, t := range targets {
-		r.Targets = append(r.Targets, t.request(weight(t.spec.Name)))
+		r.Targets, of = append(r.Targets, t.request(weight(t.spec.Name))), append(of, &t.health)
+	}
+	if !ptr.Deref(r.Rebalance, true) {
+		replica.LeaveFirst(of, &r)
 	}
 	return r, targets
 }

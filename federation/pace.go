@@ -1,10 +1,6 @@
 package federation
 
 import (
-	"slices"
-
-	"k8s.io/utils/ptr"
-
 	"github.com/evenkeel/evenkeel/replica"
 )
 
@@ -12,20 +8,22 @@ import (
 // returns what to write.
 func (p *pass) pace() []Write {
 	var present []*member
-	var steps []replica.Step
-	unanswered := p.unanswered()
-	for i := range p.members {
-		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
-			step := m.step()
-			if unanswered && int64(p.in.Status.AskedReplicas) <= p.total && m.health.Now.Capacity == nil && step.Running < step.Size {
-				step.Desired = max(step.Desired, step.Size) // those that are starting do not leave, either
-			}
-			present, steps = append(present, m), append(steps, step)
-		}
+	set := &replica.Set{
+		Asked: p.total, AskedBefore: &p.in.Status.AskedReplicas, Unplaced: p.unplaced, Separate: true,
+		Limit: p.in.Spec.MaxMovesPerMinute, Moves: p.moves,
 	}
-	pace := replica.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || unanswered}
-	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, p.moves, steps, &p.timer)
-	p.held, p.moves = walked.Held, moves
+	for i := range p.members {
+		m := &p.members[i]
+		if m.status.Name == "" || m.Reach == Lost {
+			continue
+		}
+		m.health.Size, m.health.Desired, m.health.Pending = m.status.Written, m.status.Desired, m.status.Pending
+		m.health.Frozen, m.health.Staying = m.frozen, m.Local.Staying
+		set.Silent = set.Silent || m.Reach == NotAnswering
+		present, set.Targets = append(present, m), append(set.Targets, &m.health)
+	}
+	walked := set.Advance(&p.timer)
+	p.held, p.moves = walked.Held, set.Moves
 	blocked := p.blocked()
 	var writes []Write
 	for i, m := range present {
@@ -49,28 +47,6 @@ func (p *pass) pace() []Write {
 	return writes
 }
 
-// undecided reports whether replicas are starting, or about to, of which it is not known yet whether
-// their cluster is able to run them. If it is not, other running replicas would have to leave than
-// those that have left, and they would have moved for nothing. With a limit of moves replicas start
-// a few at a time, and not all of them can be waited for.
-func (p *pass) undecided(steps []replica.Step) bool {
-	grows := func(s replica.Step) bool { return s.Desired > s.Size }
-	if p.in.Spec.MaxMovesPerMinute == nil && slices.ContainsFunc(steps, grows) {
-		return true
-	}
-	return slices.ContainsFunc(p.members, func(m member) bool {
-		h := m.health.Now
-		return m.status.Name != "" && !m.health.Pinned && h.Running < h.Size && h.Capacity == nil
-	})
-}
-
-// unanswered reports whether a cluster has not answered for a short time. It keeps what it has, and so
-// do the others: replicas that have just started in place of some of its own would leave otherwise,
-// and have to start again when it answers.
-func (p *pass) unanswered() bool {
-	return slices.ContainsFunc(p.members, func(m member) bool { return m.status.Name != "" && m.Reach == NotAnswering })
-}
-
 // resize notes what is written to a cluster.
 func (p *pass) resize(m *member, to int32) {
 	m.health.Now.Resize(to, p.act, &p.timer)
@@ -79,44 +55,6 @@ func (p *pass) resize(m *member, to int32) {
 		m.status.Revision = p.revision
 	}
 	m.record()
-}
-
-// step is the step of a cluster. One that is not written keeps what it has, but other clusters keep
-// running what does not run there.
-func (m *member) step() replica.Step {
-	s := m.status
-	step := replica.Step{
-		Size: int64(s.Written), Desired: int64(s.Desired), Runnable: int64(s.Desired - s.Pending),
-		// Pods beyond the size are about to be deleted, and so are those beyond an earlier one, as long as
-		// they may not know of the larger one yet.
-		Running: int64(min(s.Running, s.Written, ptr.Deref(m.Local.Staying, s.Written))),
-	}
-	if m.health.Pinned || m.frozen {
-		step.Desired = step.Size
-	}
-	return step
-}
-
-// shrink is by how much the number of replicas asked for fell since the last decision, as far as
-// that many more run than have to.
-func (p *pass) shrink(steps []replica.Step) int64 {
-	var surplus int64
-	for _, s := range steps {
-		surplus += s.Running - s.Runnable
-	}
-	return max(0, min(surplus, int64(p.in.Status.AskedReplicas)-p.total))
-}
-
-// stuck is how many of the unplaced replicas stay pending in a cluster that is not able to run them.
-// The other unplaced replicas exceed the maximums, and no replica waits for them.
-func (p *pass) stuck() int64 {
-	var pending int64
-	for _, m := range p.members {
-		if m.status.Capacity != nil {
-			pending += int64(m.status.Pending)
-		}
-	}
-	return min(p.unplaced, pending)
 }
 
 // edited reports whether somebody else has changed the number of replicas.

@@ -15,7 +15,12 @@ import (
 
 // share distributes the replicas, and sets what every cluster is to have.
 func (p *pass) share() error {
-	shares, err := p.layout(p.targets())
+	targets := p.targets()
+	shares, err := p.layout(targets)
+	if err != nil {
+		return err
+	}
+	rebalanced, err := p.rebalanced(targets)
 	if err != nil {
 		return err
 	}
@@ -32,8 +37,7 @@ func (p *pass) share() error {
 		case !ok:
 			m.status.Reason, m.status.Message = ReasonNoEntry, m.why()
 		default:
-			pending := p.pending(m, s)
-			m.status.Desired, m.status.Pending = clip(s.result.Replicas-s.result.Pending+pending), clip(pending)
+			p.assign(m, s, rebalanced[m.Name].result.Reason == apportion.ReasonCapacity)
 			m.status.Reason = replica.Reason(s.result.Reason)
 			m.status.Message = m.explain(s)
 			if m.bounded() {
@@ -53,20 +57,33 @@ func (m *member) bounded() bool {
 	return m.Room != nil && m.status.Capacity == nil && m.status.Reason == replica.Reason(apportion.ReasonCapacity)
 }
 
-// pending is how many replicas wait in a cluster beyond what it runs: the probe, and those that
-// have no place elsewhere. Where the room is known nothing has to wait to find it out; but what has
+// assign sets what a cluster is to have: what it runs, and those that wait there, the probe and what has no
+// place elsewhere. Where the room is known nothing has to wait to find it out; but what has
 // no place anywhere may wait, because pods of a higher priority make room for themselves.
-func (p *pass) pending(m *member, s share) int64 {
-	if m.status.RollingSince != nil {
-		return 0 // pods that cannot start would keep a Deployment from replacing the others
-	}
+func (p *pass) assign(m *member, s share, held bool) {
 	result := s.result
 	result.Replicas, result.Pending = result.Replicas-result.Pending, 0
 	probe := int64(ptr.Deref(p.in.Spec.Fallback.Probe, v1alpha1.DefaultFederatedProbe))
-	if m.health.Now.Capacity == nil {
+	switch {
+	case !held && result.Reason != apportion.ReasonCapacity:
+		probe = 0
+	case m.health.Now.Capacity == nil:
 		probe = min(probe, p.unplaced)
 	}
-	return m.health.Now.Pending(s.target, result, p.unplaced, probe)
+	m.health.Assign(s.target, result, p.unplaced, probe)
+	if m.status.RollingSince != nil { // pods that cannot start would keep a Deployment from replacing the others
+		m.health.Desired, m.health.Pending = m.health.Desired-m.health.Pending, 0
+	}
+	m.status.Desired, m.status.Pending = m.health.Desired, m.health.Pending
+}
+
+// rebalanced are the shares if replicas could move. Where they stay, no cluster may be about to get more,
+// and yet it shows whether it could.
+func (p *pass) rebalanced(targets map[string]apportion.Target) (map[string]share, error) {
+	free, preferences := *p, *p.preferences
+	preferences.Rebalance = true
+	free.preferences, free.trace = &preferences, nil
+	return free.layout(targets)
 }
 
 // layout distributes the replicas over targets.
@@ -142,29 +159,18 @@ func (p *pass) target(m *member) apportion.Target {
 // pinnedWeight is more than any weight that a user can give.
 const pinnedWeight = 1 << 40
 
-// leaveFirst lowers what counts as placed to the total, if it is more: replicas that do not run
-// leave first, wherever they are.
+// leaveFirst lowers what counts as placed to the total, if it is more.
 func (p *pass) leaveFirst(targets map[string]apportion.Target) {
-	var names []string
-	var idle []int64
-	surplus := -p.total
+	var of []*replica.Target
+	request := apportion.Request{Replicas: p.total}
 	for i := range p.members {
-		m := &p.members[i]
-		t, ok := targets[m.Name]
-		if !ok {
-			continue
-		}
-		surplus += t.Current
-		names = append(names, m.Name)
-		idle = append(idle, 0)
-		if !m.health.Pinned {
-			idle[len(idle)-1] = max(0, t.Current-max(int64(m.health.Now.Running), t.Min))
+		if t, ok := targets[p.members[i].Name]; ok {
+			of, request.Targets = append(of, &p.members[i].health), append(request.Targets, t)
 		}
 	}
-	for i, n := range replica.Part(max(0, surplus), idle) {
-		t := targets[names[i]]
-		t.Current -= n
-		targets[names[i]] = t
+	replica.LeaveFirst(of, &request)
+	for _, t := range request.Targets {
+		targets[t.Name] = t
 	}
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -10,14 +11,6 @@ import (
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
-
-// Target is the health of a target at the last decision and now.
-type Target struct {
-	Before, Now Health
-	// Pinned reports that the target keeps its size. What is known about its capacity stays as it
-	// was: of a target that cannot be read or must not be written not even the pods are certain.
-	Pinned bool
-}
 
 // Learn updates the capacities of all targets that share replicas.
 //
@@ -129,24 +122,26 @@ func (h Health) Limit(t *apportion.Target) {
 	t.Taken = new(t.Current)
 }
 
-// Pending is how many replicas the target is to have beyond those that it is expected to run:
+// Assign sets what the target is to have from its result. Beyond what it is expected to run that is:
 //
 //   - those that the result leaves pending;
-//   - if there are fewer than the probe and the capacity holds the target back, the probe, 1 or more:
-//     nothing else would show that the capacity has grown;
+//   - the probe, if there are fewer: as many as wait on a target that its capacity holds back from its
+//     weight's share, because nothing else would show that the capacity has grown;
 //   - those that it has already and that have no place elsewhere, of the unplaced ones. Their pods
 //     may only be slow, and would have to start again.
-func (h Health) Pending(t apportion.Target, r apportion.TargetResult, unplaced, probe int64) int64 {
-	highest := ptr.Deref(t.Max, apportion.MaxReplicas)
+func (t *Target) Assign(in apportion.Target, r apportion.TargetResult, unplaced, probe int64) {
+	h := &t.Now
+	highest := ptr.Deref(in.Max, apportion.MaxReplicas)
 	runnable, pending := r.Replicas-r.Pending, r.Pending
-	if r.Reason == apportion.ReasonCapacity {
-		pending = max(pending, min(probe, highest-runnable))
+	pending = max(pending, min(probe, highest-runnable))
+	if h.Capacity != nil && ptr.Deref(in.Weight, 1) > 0 {
+		pending = max(pending, min(int64(h.Size), highest, runnable+unplaced)-runnable)
 	}
-	if h.Capacity == nil || ptr.Deref(t.Weight, 1) == 0 {
-		return pending
-	}
-	return max(pending, min(int64(h.Size), highest, runnable+unplaced)-runnable)
+	t.Desired, t.Pending = clip(runnable+pending), clip(pending)
 }
+
+// clip limits a count to the range of a Scale.
+func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 // Reason is a reason of package apportion as a status has it: capitalized.
 func Reason(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }

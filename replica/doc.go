@@ -5,7 +5,7 @@
 //   - [Learn] remembers how many replicas each target is able to run, and forgets it when the
 //     target has recovered.
 //   - [Health.Limit] turns that into the capacity by which package apportion starts replicas
-//     elsewhere (the fallback), and [Health.Pending] keeps a probe waiting on the target, so that
+//     elsewhere (the fallback), and [Target.Assign] keeps a probe waiting on the target, so that
 //     its recovery shows.
 //   - [Pace.Walk] has a replica leave its target when another one runs in its place.
 //   - [UpdateOverwrites] leaves a target alone that something else keeps changing.

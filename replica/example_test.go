@@ -35,7 +35,12 @@ func Example() {
 	}
 	for i, target := range []*replica.Target{a, b} {
 		r := result.Targets[i]
-		fmt.Printf("%s is to run %d, %d more wait\n", r.Name, r.Replicas, target.Now.Pending(request.Targets[i], r, result.Unplaced, 1))
+		probe := int64(0)
+		if r.Reason == apportion.ReasonCapacity {
+			probe = 1
+		}
+		target.Assign(request.Targets[i], r, result.Unplaced, probe)
+		fmt.Printf("%s is to run %d, %d more wait\n", r.Name, target.Desired-target.Pending, target.Pending)
 	}
 	// Output:
 	// a runs 4 of 6 and is able to run 4

@@ -33,8 +33,8 @@ func (s Step) busy() int64 { return s.down() - s.idle() }
 // Pace bounds how many running replicas leave their targets in one decision. The zero value allows
 // no more than what others replace.
 type Pace struct {
-	// Shrink is by how much the number of replicas that are to run fell: as many may leave,
-	// whatever else runs.
+	// Shrink is by how much the number of replicas asked for fell: as many of those that run beyond what
+	// has to leave at once, and are no moves.
 	Shrink int64
 	// Stuck is how many desired replicas no target is able to run: those that run do not leave for
 	// them.
@@ -63,9 +63,8 @@ type Paced struct {
 }
 
 // Walk takes the steps as far as the pace allows. Replicas that do not run leave at once. Running
-// replicas leave if fewer are to run than before, or if more run than have to. The targets that
-// take over grow at once; with a limit, they are ahead of the replicas that leave by no more than
-// the limit.
+// replicas leave if more run than have to. The targets that take over grow at once; with a limit, they are
+// ahead of the replicas that leave by no more than the limit.
 func (p Pace) Walk(steps []Step) Paced {
 	if p.Limit == 0 {
 		p.Limit, p.Budget = math.MaxInt64, math.MaxInt64
@@ -82,8 +81,9 @@ func (p Pace) Walk(steps []Step) Paced {
 		surplus += s.Running - s.Runnable
 	}
 	busy := down - idle
-	shrink := min(busy, max(0, min(p.Shrink, down-up)-idle))
-	moved := min(p.Budget, max(0, min(busy, surplus)-shrink))
+	surplus = max(0, min(busy, surplus))
+	shrink := min(surplus, max(0, min(p.Shrink, down-up)-idle))
+	moved := min(p.Budget, surplus-shrink)
 	held := busy - shrink - moved
 
 	replacing := min(up, held)

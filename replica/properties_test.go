@@ -178,7 +178,12 @@ func TestPendingIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, r := request.Targets[0], result.Targets[0]
-		pending := h.Pending(a, r, result.Unplaced, 1)
+		target := Target{Now: h, Copies: rapid.Int32Range(0, h.Size).Draw(t, "copies")}
+		target.Assign(a, r, result.Unplaced, probing(r, 1))
+		pending := int64(target.Pending)
+		if int64(target.Desired) != r.Replicas-r.Pending+pending {
+			t.Fatalf("%+v", target)
+		}
 		if pending < r.Pending || r.Replicas-r.Pending+pending > *a.Max {
 			t.Fatalf("%d pending of %+v, at most %d", pending, r, *a.Max)
 		}
