@@ -86,6 +86,8 @@ type Local struct {
 	FailingSince time.Time
 	// Normal and Act are its pods, counted with the timeouts that Timeouts returns.
 	Normal, Act podhealth.Counts
+	// Unanswered reports that it is what is being written, and that there is no answer yet.
+	Unanswered bool
 	// Staying is how many of its pods stay for sure: of the others it is not known yet whether a
 	// smaller number that was written a moment ago takes them away. Nil means all up to Replicas.
 	Staying *int32
@@ -174,7 +176,7 @@ type member struct {
 	entry string
 	// low is its minimum, which is more than the replicas suffice for where minimums sum to more.
 	low int64
-	// frozen reports that a write was refused a moment ago.
+	// frozen reports that a write failed a moment ago.
 	frozen bool
 	// due reports that the local object gets the content of the spec now.
 	due bool

@@ -75,7 +75,7 @@ func ExampleSettle() {
 	}
 	status, events := federation.Settle(in, decision, []federation.Failure{{Write: decision.Writes[0], Refused: "exceeded quota"}}, now)
 	fmt.Println(status.Clusters[0].Written, events[0].Message)
-	// Output: 0 cluster on-premise refused 3 replicas, 1 time so far: exceeded quota
+	// Output: 0 cluster on-premise did not take 3 replicas, 1 time so far: exceeded quota
 }
 
 // Two objects with four pods each, and nodes with room for six: the second one gets what the first

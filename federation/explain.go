@@ -227,7 +227,7 @@ func (p *pass) awaited(m *member) string {
 	case m.status.Name == "" || m.Reach != Reachable:
 		return ""
 	case m.frozen:
-		return "the refused write is tried again at " + at(retryAt(m.status.Refused))
+		return "the write that failed is tried again at " + at(retryAt(m.status.Refused))
 	case h.Capacity != nil && h.FineSince != nil:
 		return fmt.Sprintf("if it stays as it is until %s, the cluster gets more again", at(h.FineSince.Add(p.stabilization())))
 	case h.Capacity == nil && h.BelowSizeSince != nil && h.Running < h.Size:

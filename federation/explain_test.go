@@ -131,7 +131,7 @@ func TestExplainedTimes(t *testing.T) {
 	w = newWorld(t, specOf(10, everywhere(entry(-1, -1, 1))), "a", "b")
 	w.place("a").refuses = "no"
 	w.pass()
-	if text := awaited(); text != "the refused write is tried again at 2026-07-01T12:01:00Z" {
+	if text := awaited(); text != "the write that failed is tried again at 2026-07-01T12:00:01Z" {
 		t.Errorf("refused: %q", text)
 	}
 }

@@ -53,7 +53,9 @@ func (p *pass) observe(m *member) {
 	if !l.Exists {
 		m.status.Written, m.status.Revision = 0, ""
 	}
-	m.status.Refused = p.refused(before.Refused)
+	if m.status.Refused = p.refused(before.Refused); m.status.Refused != nil && m.tookOver(p.revision) {
+		m.status.Refused = nil
+	}
 	m.frozen = m.status.Refused != nil && p.timer.Now.Before(retryAt(m.status.Refused))
 	if m.frozen {
 		p.timer.At(retryAt(m.status.Refused))
@@ -61,7 +63,9 @@ func (p *pass) observe(m *member) {
 	m.found = m.size(&before)
 	p.lookForOthers(m, &before)
 	if p.lookAtRollout(m, &before); m.status.RollingSince != nil {
-		p.countInRollout(m)
+		if p.countInRollout(m); m.status.Refused != nil {
+			p.countFailing(m)
+		}
 		return
 	}
 	m.health.Now = replica.ObserveCounts(m.health.Before, m.found, l.Act, &p.timer)
@@ -71,7 +75,7 @@ func (p *pass) observe(m *member) {
 }
 
 // size is how many replicas the cluster was asked for: what was written, even if somebody has
-// changed or deleted it since, and what was refused, which it was not able to run.
+// changed or deleted it since, and what could not be written, which it was not able to run.
 func (m *member) size(before *v1alpha1.FederatedClusterStatus) int32 {
 	size := before.Written
 	if m.Local.Exists {
@@ -83,9 +87,19 @@ func (m *member) size(before *v1alpha1.FederatedClusterStatus) int32 {
 	return size
 }
 
-// countFailing counts replicas that could not be created for the time in which pods have to start.
+// tookOver reports whether the local object, as it was read, is what could not be written before.
+func (m *member) tookOver(revision string) bool {
+	l, n := &m.Local, m.status.Refused.Replicas
+	return n > 0 && l.Exists && !l.Unanswered && l.Revision == revision && l.Replicas == n && ptr.Deref(l.Written, -1) == n
+}
+
+// countFailing counts replicas that could not be created, or not even be written, for the time in which
+// pods have to start.
 func (p *pass) countFailing(m *member) {
 	since := m.Local.FailingSince
+	if r := m.status.Refused; r != nil && (since.IsZero() || r.FirstTime.Time.Before(since)) {
+		since = r.FirstTime.Time
+	}
 	if since.IsZero() {
 		return
 	}
@@ -99,13 +113,13 @@ func (p *pass) countFailing(m *member) {
 	h.Uncreated = min(missing, h.NotStarted)
 }
 
-// refused is a stored refusal, without a time in the future. A changed object is tried at once.
+// refused is a stored failure, without times in the future. A changed object is tried at once.
 func (p *pass) refused(r *v1alpha1.FederatedRefusal) *v1alpha1.FederatedRefusal {
 	if r == nil {
 		return nil
 	}
 	r = r.DeepCopy()
-	r.LastTime = *podhealth.NotAfter(&r.LastTime, p.in.Now)
+	r.FirstTime, r.LastTime = *podhealth.NotAfter(&r.FirstTime, p.in.Now), *podhealth.NotAfter(&r.LastTime, p.in.Now)
 	if p.in.Status.ObservedGeneration != p.in.Generation {
 		r.LastTime = metav1.Time{}
 	}
@@ -113,14 +127,14 @@ func (p *pass) refused(r *v1alpha1.FederatedRefusal) *v1alpha1.FederatedRefusal 
 }
 
 const (
-	// firstRetry and lastRetry bound the time until a write is tried again that was refused; it
-	// doubles each time.
-	firstRetry, lastRetry = time.Minute, 10 * time.Minute
+	// firstRetry and lastRetry bound the time until a write is tried again that failed; it takes
+	// four times as long each time.
+	firstRetry, lastRetry = time.Second, 5 * time.Minute
 )
 
 // retryAt is when a write is tried again.
 func retryAt(r *v1alpha1.FederatedRefusal) time.Time {
-	return r.LastTime.Add(min(lastRetry, firstRetry<<min(max(0, r.Count-1), 10)))
+	return r.LastTime.Add(min(lastRetry, firstRetry<<(2*min(max(0, r.Count-1), 5))))
 }
 
 // learn updates what is known about the capacities of the clusters.

@@ -40,6 +40,11 @@ func (p *pass) pace() []Write {
 				w.Why += blocked
 			}
 			writes = append(writes, *w)
+			if m.status.Refused != nil {
+				m.status.Refused.Replicas = to
+			}
+		} else if !m.Local.Unanswered {
+			m.status.Refused = nil // what could not be written is not wanted any more
 		}
 		p.resize(m, to)
 	}
@@ -50,7 +55,7 @@ func (p *pass) pace() []Write {
 // resize notes what is written to a cluster.
 func (p *pass) resize(m *member, to int32) {
 	m.health.Now.Resize(to, p.act, &p.timer)
-	m.status.Written, m.status.Refused = to, nil
+	m.status.Written = to
 	if to > 0 && !m.Local.Exists || m.due {
 		m.status.Revision = p.revision
 	}

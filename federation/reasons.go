@@ -33,7 +33,7 @@ const (
 	ReasonMoved = "Moved"
 	// ReasonRolledOut: a local object gets a new template.
 	ReasonRolledOut = "TemplateChanged"
-	// ReasonRefused: a cluster refuses a write. It is also the reason of the condition Settled.
+	// ReasonRefused: a cluster refuses a write, or the write fails otherwise. It is also the reason of the condition Settled.
 	ReasonRefused = "Refused"
 	// ReasonFallbackStarted: replicas have not started in time, and are started elsewhere.
 	ReasonFallbackStarted = "FallbackStarted"

@@ -147,7 +147,7 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 
 // refusal describes a refused write.
 func refusal(s v1alpha1.FederatedClusterStatus) string {
-	return fmt.Sprintf("%s refused %s, %s so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), spelling.Count(s.Refused.Count, "time"), s.Refused.Message)
+	return fmt.Sprintf("%s did not take %s, %s so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), spelling.Count(s.Refused.Count, "time"), s.Refused.Message)
 }
 
 func are(n int64) string {

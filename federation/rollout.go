@@ -50,7 +50,7 @@ func (p *pass) countInRollout(m *member) {
 
 // steady reports whether a cluster is in a rollout and runs what it has to meanwhile.
 func (m *member) steady() bool {
-	return m.status.RollingSince != nil && !m.health.Pinned && m.health.Now.Running >= m.least() && !m.stalled()
+	return m.status.RollingSince != nil && !m.health.Pinned && m.status.Refused == nil && m.health.Now.Running >= m.least() && !m.stalled()
 }
 
 // stalled reports whether a Deployment cannot go on because there is no room: no more run than have

@@ -15,13 +15,14 @@ import (
 // Failure is a write that was not made.
 type Failure struct {
 	Write Write
-	// Refused is the answer of a cluster that refused it. It is empty if the write failed otherwise:
-	// because the cluster did not answer, or because the object had changed meanwhile.
+	// Refused is the answer of the cluster, or says why there is none. It is empty if the object was
+	// deleted, to be created again.
 	Refused string
 }
 
 // Settle corrects the status of a decision, which assumes that all writes succeed. It returns the
-// events about refusals. A refused write is tried again after a time that doubles.
+// events about failures. A write that failed is tried again after a time that grows; its replicas
+// count as missing since it failed first.
 func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.FederatedReplicaSetStatus, podhealth.Events) {
 	status := *d.Status.DeepCopy()
 	var events podhealth.Events
@@ -37,9 +38,9 @@ func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.F
 			if f.Refused == "" {
 				continue
 			}
-			s.Refused = &v1alpha1.FederatedRefusal{Replicas: f.Write.To, Count: 1, LastTime: *podhealth.Stamp(now), Message: f.Refused}
-			if before.Refused != nil {
-				s.Refused.Count += before.Refused.Count
+			s.Refused = &v1alpha1.FederatedRefusal{Replicas: f.Write.To, Count: 1, FirstTime: *podhealth.Stamp(now), LastTime: *podhealth.Stamp(now), Message: f.Refused}
+			if r := before.Refused; r != nil && !r.FirstTime.IsZero() {
+				s.Refused.Count, s.Refused.FirstTime = r.Count+1, r.FirstTime
 			}
 			refusals = append(refusals, refusal(*s))
 			if before.Refused == nil || before.Refused.Message != f.Refused {

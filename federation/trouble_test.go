@@ -32,7 +32,7 @@ var troubles = map[string]func(*world){
 		w.settle()
 		w.in.Now = w.in.Now.Add(act + time.Second)
 	},
-	"c refused 16 replicas, 1 time so far: admission webhook says no": func(w *world) {
+	"c did not take 16 replicas, 1 time so far: admission webhook says no": func(w *world) {
 		w.place("c").refuses = "admission webhook says no"
 	},
 	"it has not answered for a short time and keeps what it has": func(w *world) {

@@ -433,7 +433,7 @@ type FederatedClusterStatus struct {
 	// FineSince is since when a blocked cluster has run all its replicas, or more than its capacity.
 	// +optional
 	FineSince *metav1.Time `json:"fineSince,omitempty"`
-	// Refused is about writes that the cluster refuses; unset if it does not refuse any.
+	// Refused is about a write that fails; unset if none does.
 	// +optional
 	Refused *FederatedRefusal `json:"refused,omitempty"`
 	// RollingSince is since when the local Deployment has been replacing pods of an earlier template;
@@ -450,18 +450,22 @@ type FederatedClusterStatus struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// FederatedRefusal is about writes that a cluster refuses.
+// FederatedRefusal is about a write that a cluster refuses, or that fails for another reason.
 //
 // +kubebuilder:object:generate=true
 type FederatedRefusal struct {
 	// Replicas is the number that was to be written.
 	Replicas int32 `json:"replicas"`
-	// Count is how often it was refused in succession.
+	// Count is how often it has failed in succession.
 	Count int32 `json:"count"`
-	// LastTime is when it was last refused. It is tried again after a time that grows from one
-	// minute to ten.
+	// FirstTime is when it failed first. What is missing startupTimeout later is started in other
+	// clusters.
+	// +optional
+	FirstTime metav1.Time `json:"firstTime,omitzero"`
+	// LastTime is when it failed last. It is tried again after a time that grows from one second to
+	// five minutes.
 	LastTime metav1.Time `json:"lastTime"`
-	// Message is the answer of the cluster.
+	// Message is the answer of the cluster, or why there is none.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

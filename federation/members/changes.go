@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,6 +11,10 @@ import (
 
 // writers is how many changes of a cluster are under way at the same time.
 const writers = 8
+
+// writeTimeout is how long a change may take: longer than an API server waits for a webhook by default,
+// so that its answer says which one is dead.
+const writeTimeout = 25 * time.Second
 
 // Change writes to a cluster.
 type Change func(context.Context, client.Client)
@@ -51,7 +56,7 @@ func (c *Cluster) work(ctx context.Context) {
 			delete(c.changes.waiting, key)
 		})
 		if w, err := c.Client(); change != nil && err == nil && ctx.Err() == nil {
-			limited, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
+			limited, cancel := context.WithTimeout(ctx, max(writeTimeout, c.options.CallTimeout))
 			change(limited, w)
 			cancel()
 		}

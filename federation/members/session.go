@@ -83,7 +83,7 @@ func newSession(c *Cluster, config *rest.Config, id fingerprint) (*session, erro
 	s.probing = probing
 	limit := flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	calling, err := s.httpClient(config, func(t *http.Transport) http.RoundTripper {
-		t.ResponseHeaderTimeout = o.CallTimeout
+		t.ResponseHeaderTimeout = max(writeTimeout, o.CallTimeout)
 		return &calls{session: s, limit: limit, next: &addressed{server: s.server, next: t}}
 	})
 	if err != nil {

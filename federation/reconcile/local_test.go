@@ -13,7 +13,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
-	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 func web() *v1alpha1.FederatedReplicaSet {
@@ -120,11 +119,6 @@ func TestOutbox(t *testing.T) {
 	if at := o.expires(key, now.Add(patience+1)); !at.IsZero() {
 		t.Errorf("expires again at %v", at)
 	}
-	for i, want := range []time.Duration{passes.FirstRetry, 2 * passes.FirstRetry, 4 * passes.FirstRetry} {
-		if got := newOutboxAfter(key, i).failed(key, federation.Failure{Write: w}); got != want {
-			t.Errorf("failure %d: again in %v, want %v", i, got, want)
-		}
-	}
 	failure := federation.Failure{Write: w, Refused: "no"}
 	o.failed(key, failure)
 	if taken := o.take(key); len(taken) != 1 || len(o.take(key)) != 0 {
@@ -134,15 +128,6 @@ func TestOutbox(t *testing.T) {
 	if o.forget(key); len(o.take(key)) != 0 {
 		t.Error("not forgotten")
 	}
-}
-
-// newOutboxAfter has seen some writes fail.
-func newOutboxAfter(key types.NamespacedName, failures int) *outbox {
-	o := &outbox{}
-	for range failures {
-		o.failed(key, federation.Failure{})
-	}
-	return o
 }
 
 // How many pods a Deployment may have out of service is that of its strategy; without one, the

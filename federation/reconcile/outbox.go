@@ -14,7 +14,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
-	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // patience is how long a write may be under way, or its result may not show, until what is seen in
@@ -44,7 +43,6 @@ type sent struct {
 	letters  map[string]letter // by cluster
 	shrunk   map[string]shrunk // by cluster
 	failures []federation.Failure
-	tries    int // that failed since the last write that was made
 	// results are hashes of the revisions that were written and the templates that the clusters made
 	// of them, by cluster: an API server drops fields that it does not know.
 	results map[string][sha256.Size]byte
@@ -76,23 +74,20 @@ func (o *outbox) send(key types.NamespacedName, l letter) {
 func (o *outbox) arrived(key types.NamespacedName, w federation.Write, resourceVersion string) {
 	s := o.lock(key)
 	defer o.mu.Unlock()
-	s.tries = 0
 	if l, ok := s.letters[w.Cluster]; ok && l.write == w {
 		l.version, _ = strconv.ParseUint(resourceVersion, 10, 64)
 		s.letters[w.Cluster] = l
 	}
 }
 
-// failed notes that a write was not made, and returns when to try again; that takes longer each time.
-func (o *outbox) failed(key types.NamespacedName, f federation.Failure) time.Duration {
+// failed notes that a write was not made.
+func (o *outbox) failed(key types.NamespacedName, f federation.Failure) {
 	s := o.lock(key)
 	defer o.mu.Unlock()
 	if l, ok := s.letters[f.Write.Cluster]; ok && l.write == f.Write {
 		delete(s.letters, f.Write.Cluster)
 	}
 	s.failures = append(s.failures, f)
-	s.tries++
-	return min(passes.LastRetry, passes.FirstRetry<<min(s.tries-1, 20))
 }
 
 // expires is when the first letter about an object loses its weight, or a smaller number may have;
@@ -133,6 +128,7 @@ func (o *outbox) over(key types.NamespacedName, cluster string, seen federation.
 		return seen
 	}
 	sent := l.local
+	sent.Unanswered = l.version == 0
 	sent.Normal, sent.Act, sent.FailingSince = seen.Normal, seen.Act, seen.FailingSince
 	sent.Outdated, sent.MaxUnavailable, sent.Failing = seen.Outdated, seen.MaxUnavailable, seen.Failing
 	return sent

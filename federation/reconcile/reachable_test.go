@@ -53,30 +53,31 @@ func TestStatusIsStoredBeforeWrites(t *testing.T) {
 	}
 }
 
-// A cluster that refuses is named with its answer, once a minute; others get theirs. What fails
-// otherwise is tried again soon.
+// However a write fails, the cluster is named with its answer, and others get theirs. It is tried again
+// later each time, and at once if the object changes.
 func TestRefusedAndFailedWrites(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		code    int
 		status  metav1.Status
-		refusal string // empty: it is tried again
+		refusal string
 	}{
 		"forbidden":    {http.StatusForbidden, metav1.Status{Reason: metav1.StatusReasonForbidden, Message: "exceeded quota: q"}, "exceeded quota: q"},
 		"invalid":      {http.StatusUnprocessableEntity, metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "spec.template: no"}, "spec.template: no"},
 		"no namespace": {http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: "namespaces shop not found", Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}}, "it has no namespace shop: create it there"},
-		"no reason":    {http.StatusBadRequest, metav1.Status{}, "it gives no reason"},
-		"conflict":     {http.StatusConflict, metav1.Status{Reason: metav1.StatusReasonConflict}, ""},
-		"broken":       {http.StatusInternalServerError, metav1.Status{Reason: metav1.StatusReasonInternalError}, ""},
-		"busy":         {http.StatusTooManyRequests, metav1.Status{Reason: metav1.StatusReasonTooManyRequests}, ""},
-		"credentials":  {http.StatusUnauthorized, metav1.Status{Reason: metav1.StatusReasonUnauthorized}, ""},
+		"no reason":    {http.StatusBadRequest, metav1.Status{}, "the API server answered 400 Bad Request"},
+		"conflict":     {http.StatusConflict, metav1.Status{Reason: metav1.StatusReasonConflict}, "the API server answered 409 Conflict"},
+		"dead webhook": {http.StatusInternalServerError, metav1.Status{Reason: metav1.StatusReasonInternalError, Message: `failed calling webhook "quota.example.com"`}, `failed calling webhook "quota.example.com"`},
+		"busy":         {http.StatusTooManyRequests, metav1.Status{Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests"}, "too many requests"},
+		"timeout":      {http.StatusRequestTimeout, metav1.Status{Reason: metav1.StatusReasonTimeout}, "the API server answered 408 Timeout"},
+		"credentials":  {http.StatusUnauthorized, metav1.Status{Reason: metav1.StatusReasonUnauthorized}, "the API server answered 401 Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, "a", "b")
 			var tries atomic.Int32
 			f.members["b"].answer(func(r *http.Request) (int, metav1.Status) {
-				if r.Method == http.MethodPatch && (c.refusal != "" || tries.Load() < 2) {
+				if r.Method == http.MethodPatch {
 					tries.Add(1)
 					return c.code, c.status
 				}
@@ -84,16 +85,15 @@ func TestRefusedAndFailedWrites(t *testing.T) {
 			})
 			f.start()
 			f.ask(10)
-			if c.refusal == "" {
-				f.settled("5 5")
-				return
-			}
 			f.until("refused", func() bool {
 				_, reason, message := f.condition(v1alpha1.ConditionSettled)
-				return reason == federation.ReasonRefused && strings.HasPrefix(message, "b refused 5 replicas, 1 time") && strings.HasSuffix(message, ": "+c.refusal) && f.sizes() == "5 -"
+				return reason == federation.ReasonRefused && strings.HasPrefix(message, "b did not take 5 replicas, 2 times") && strings.HasSuffix(message, ": "+c.refusal) && f.sizes() == "5 -"
 			})
-			if n := tries.Load(); n != 1 {
+			if n := tries.Load(); n != 2 {
 				t.Errorf("tried %d times", n)
+			}
+			if r := f.get().Status.Clusters[1].Refused; !r.FirstTime.Before(&r.LastTime) {
+				t.Errorf("%+v", r)
 			}
 			f.members["b"].answer(nil)
 			f.scale(12) // a changed object is tried at once

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"strings"
 
 	"github.com/go-logr/logr"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -57,34 +57,33 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 			r.record(f, about)
 			return
 		}
+		failure := federation.Failure{Write: w}
 		if errors.Is(err, errRecreate) {
 			r.record(f, about)
+		} else {
+			failure.Refused = refusal(f, err)
 		}
 		log.Info("Could not write", "problem", members.Explain(err))
-		r.triggers.Pass(key, r.sent.failed(key, federation.Failure{Write: w, Refused: refusal(f, w, err)}))
+		r.sent.failed(key, failure)
+		r.triggers.Pass(key, settle)
 	})
 }
 
-// refusal is the answer of a cluster that refuses a write; empty if the write failed otherwise: the
-// cluster did not answer, is busy, does not accept the credentials, or has another object meanwhile.
-func refusal(f *v1alpha1.FederatedReplicaSet, w federation.Write, err error) string {
-	var status apierrors.APIStatus
-	switch {
-	case !errors.As(err, &status), apierrors.IsConflict(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsUnauthorized(err), status.Status().Code >= 500, status.Status().Code == http.StatusRequestTimeout, isOther(err):
-		return ""
-	case apierrors.IsNotFound(err) && !w.Content:
-		return "" // the object is gone
-	case apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+// longest is how much is stored of what a cluster answers.
+const longest = 512
+
+// refusal is why a write was not made: the answer of the cluster, or what became known without one.
+func refusal(f *v1alpha1.FederatedReplicaSet, err error) string {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || apierrors.IsUnexpectedServerError(err) { // that one is not from an API server
+		return members.Explain(err)
+	}
+	status := answer.Status()
+	if apierrors.IsNotFound(err) && status.Details != nil && status.Details.Kind == "namespaces" {
 		return fmt.Sprintf("it has no namespace %s: create it there", f.Namespace)
 	}
-	return cmp.Or(status.Status().Message, string(status.Status().Reason), "it gives no reason")
-}
-
-// isOther reports whether the object has another UID than the one that was to be changed.
-func isOther(err error) bool {
-	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-	return ok && cause.Field == "metadata.uid"
+	text := cmp.Or(status.Message, members.Explain(err))
+	return strings.ToValidUTF8(text[:min(len(text), longest)], "")
 }
 
 // found returns the events about a write. An object without the label of local objects is not
