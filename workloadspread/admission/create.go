@@ -22,6 +22,7 @@ import (
 
 // The reasons of refusals that are not those of an admission.
 const (
+	reasonOwner = "OwnerUnknown"
 	reasonPatch = "PatchRefused"
 	reasonSpec  = "SpecRefused"
 )

@@ -349,6 +349,7 @@ evenkeel_workloadspread_webhook_failures_total{webhook="/validate-workloadspread
 # TYPE evenkeel_workloadspread_webhook_refusals_total counter
 evenkeel_workloadspread_webhook_refusals_total{reason="CountUncertain"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="NoRoom"} 2
+evenkeel_workloadspread_webhook_refusals_total{reason="OwnerUnknown"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="PatchRefused"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="SpecRefused"} 0
 `

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,6 +48,10 @@ func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSprea
 		return nil, err
 	}
 	above, err := s.owners.Of(ctx, pod.Namespace, controller)
+	if apierrors.IsNotFound(err) {
+		s.o.Metrics.refused(reasonOwner)
+		return nil, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "metadata.ownerReferences: %s %s with UID %s or a controller above it does not exist", controller.Kind, controller.Name, controller.UID)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		durations:  set.Histogram("webhook_duration_seconds", "Time that answers took, by webhook.", prometheus.ExponentialBuckets(0.0005, 2, 15), "webhook"),
 	}
 	metricset.Preset(m.releases, []string{causeDeletion, causeEviction})
-	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, workloadspread.ReasonUncertain, reasonPatch, reasonSpec})
+	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, workloadspread.ReasonUncertain, reasonOwner, reasonPatch, reasonSpec})
 	paths := []string{PathMutatePods, PathValidatePods, PathValidateSpreads}
 	metricset.Preset(m.failures, paths)
 	metricset.Preset(m.durations, paths)

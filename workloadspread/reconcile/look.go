@@ -169,6 +169,7 @@ func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread,
 		}
 	}
 	slices.Sort(found.owners)
+	found.owners = slices.Compact(found.owners) // of two versions
 	return nil
 }
 

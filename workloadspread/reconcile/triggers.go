@@ -119,7 +119,7 @@ func (t *triggers) enqueue(ctx context.Context, pod client.Object, q passes.Queu
 	if p, ok := pod.(*v1.Pod); ok && !workloadspread.Active(p) {
 		wait = 0 // its controller replaces it at once, and the new one should get its place
 	}
-	above, known := t.owners.Known(ref)
+	above, known := t.owners.Known(pod.GetNamespace(), ref)
 	for i := range list {
 		if s := &list[i]; !known || isAmong(above, &s.Spec.TargetRef) {
 			q.AddAfter(passes.Request(s), wait)
@@ -141,16 +141,18 @@ func isAmong(above []owners.Owner, target *v1alpha1.WorkloadReference) bool {
 	return false
 }
 
-// seen holds the controllers of the pods in the cache, by namespace. The zero value holds none.
+// seen holds the controllers of the pods in the cache, by namespace, and how many pods have each. A
+// reference is as its pod has it: another pod may have the same UID and another name in its own. The
+// zero value holds none.
 type seen struct {
 	mu sync.Mutex
-	of map[string]map[types.UID]*owner
+	of map[string]map[owner]int
 }
 
-// owner is a controller of so many pods.
+// owner is a reference to a controller.
 type owner struct {
-	metav1.OwnerReference
-	pods int
+	apiVersion, kind, name string
+	uid                    types.UID
 }
 
 func ownerUID(o client.Object) types.UID {
@@ -160,7 +162,10 @@ func ownerUID(o client.Object) types.UID {
 	return ""
 }
 
-func (s *seen) add(pod client.Object) {
+func (s *seen) add(pod client.Object)  { s.count(pod, 1) }
+func (s *seen) drop(pod client.Object) { s.count(pod, -1) }
+
+func (s *seen) count(pod client.Object, n int) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
 		return
@@ -168,32 +173,17 @@ func (s *seen) add(pod client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = map[string]map[types.UID]*owner{}
+		s.of = map[string]map[owner]int{}
 	}
-	in := s.of[pod.GetNamespace()]
+	in, o := s.of[pod.GetNamespace()], owner{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 	if in == nil {
-		in = map[types.UID]*owner{}
+		in = map[owner]int{}
 		s.of[pod.GetNamespace()] = in
 	}
-	if in[ref.UID] == nil {
-		in[ref.UID] = &owner{OwnerReference: metav1.OwnerReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}}
+	if in[o] += n; in[o] <= 0 {
+		delete(in, o)
 	}
-	in[ref.UID].pods++
-}
-
-func (s *seen) drop(pod client.Object) {
-	uid := ownerUID(pod)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	in := s.of[pod.GetNamespace()]
-	o := in[uid]
-	if o == nil {
-		return
-	}
-	if o.pods--; o.pods > 0 {
-		return
-	}
-	if delete(in, uid); len(in) == 0 {
+	if len(in) == 0 {
 		delete(s.of, pod.GetNamespace())
 	}
 }
@@ -203,8 +193,8 @@ func (s *seen) in(namespace string) []metav1.OwnerReference {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]metav1.OwnerReference, 0, len(s.of[namespace]))
-	for _, o := range s.of[namespace] {
-		out = append(out, o.OwnerReference)
+	for o := range s.of[namespace] {
+		out = append(out, metav1.OwnerReference{APIVersion: o.apiVersion, Kind: o.kind, Name: o.name, UID: o.uid})
 	}
 	return out
 }

@@ -146,7 +146,7 @@ func TestWhichChangesOfAPodMatter(t *testing.T) {
 			}
 			s.wants(c.what, c.within, want...)
 		}
-		if s.pods.of["shop"][types.UID("r1")].pods != 1 {
+		if got := s.pods.of["shop"]; len(got) != 1 || got[owner{refs[0].APIVersion, refs[0].Kind, refs[0].Name, "r1"}] != 1 {
 			t.Error("updates change the number of pods")
 		}
 	})
@@ -193,4 +193,20 @@ func TestWhichWorkloadSpreadsMatterToOthers(t *testing.T) {
 			t.Errorf("asked for %v", got)
 		}
 	})
+}
+
+// A pod whose reference has the UID of another controller, and another name, hides that one from nobody.
+func TestReferencesWithTheSameUID(t *testing.T) {
+	s := &seen{}
+	made := replica(1, "r1", "")
+	made.OwnerReferences[0].Name = "made-up"
+	s.add(made)
+	s.add(replica(2, "r1", ""))
+	if refs := s.in("shop"); len(refs) != 2 {
+		t.Errorf("the owners are %v", refs)
+	}
+	s.drop(made)
+	if refs := s.in("shop"); len(refs) != 1 || refs[0].Name == "made-up" {
+		t.Errorf("the owners are %v", refs)
+	}
 }

@@ -40,12 +40,24 @@ type Owners struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	known map[types.UID]entry
+	known map[identity]entry
 	sweep int // how many entries there may be until outdated ones are removed
+}
+
+// identity is which object a reference of a namespace is to. Anyone who creates a pod writes its reference,
+// so nothing of it is taken for that of another object: neither the name nor the UID alone.
+type identity struct {
+	namespace, apiVersion, kind, name string
+	uid                               types.UID
+}
+
+func identified(namespace string, ref *metav1.OwnerReference) identity {
+	return identity{namespace, ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
 
 // entry is what was read of an object.
 type entry struct {
+	found bool                   // it exists; if not, and there is no error, it may not be read
 	above *metav1.OwnerReference // its controller; nil if it has none
 	err   error                  // why it is not known
 	until time.Time
@@ -54,64 +66,67 @@ type entry struct {
 // New returns an Owners that reads from the API server through live. The clock is the real one if
 // it is nil.
 func New(live client.Reader, c clock.PassiveClock) *Owners {
-	return &Owners{live: live, clock: cmp.Or[clock.PassiveClock](c, clock.RealClock{}), known: map[types.UID]entry{}, sweep: most}
+	return &Owners{live: live, clock: cmp.Or[clock.PassiveClock](c, clock.RealClock{}), known: map[identity]entry{}, sweep: most}
 }
 
 // Of returns the controllers of an object of a namespace, from its own to the topmost. The first one
-// is that of the reference. The list ends before a controller whose kind is not served or may not be
-// read. An error for which apierrors.IsNotFound holds says that a controller does not exist any more;
-// the list has those below it and itself.
+// is that of the reference. Each was read, and has the UID of the reference to it. The list ends before one
+// whose kind is not served or may not be read. An error for which apierrors.IsNotFound holds says that a
+// controller does not exist; the list has those below it.
 func (o *Owners) Of(ctx context.Context, namespace string, ref *metav1.OwnerReference) ([]Owner, error) {
 	var list []Owner
 	for ref != nil && len(list) < deepest {
-		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err != nil {
-			return list, fmt.Errorf("reading the owner reference to %s %s: %w", ref.Kind, ref.Name, err)
-		}
-		list = append(list, Owner{GroupKind: schema.GroupKind{Group: version.Group, Kind: ref.Kind}, Name: ref.Name, UID: ref.UID})
-		e := o.entry(ctx, namespace, version.WithKind(ref.Kind), ref)
+		e := o.entry(ctx, namespace, ref)
 		if e.err != nil {
-			return list, fmt.Errorf("reading the controller of %s %s/%s: %w", ref.Kind, namespace, ref.Name, e.err)
+			return list, fmt.Errorf("reading the controller %s %s/%s: %w", ref.Kind, namespace, ref.Name, e.err)
 		}
-		ref = e.above
+		if !e.found {
+			break
+		}
+		list, ref = append(list, ownerOf(ref)), e.above
 	}
 	return list, nil
 }
 
+func ownerOf(ref *metav1.OwnerReference) Owner {
+	return Owner{GroupKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), Name: ref.Name, UID: ref.UID}
+}
+
 // Known returns what Of would return without asking the API server. It is false if it would have to.
-func (o *Owners) Known(ref *metav1.OwnerReference) ([]Owner, bool) {
+func (o *Owners) Known(namespace string, ref *metav1.OwnerReference) ([]Owner, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var list []Owner
 	for ref != nil && len(list) < deepest {
-		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		e, ok := o.known[ref.UID]
-		if err != nil || !ok || !o.clock.Now().Before(e.until) {
+		e, ok := o.known[identified(namespace, ref)]
+		if !ok || !o.clock.Now().Before(e.until) {
 			return list, false
 		}
-		list = append(list, Owner{GroupKind: schema.GroupKind{Group: version.Group, Kind: ref.Kind}, Name: ref.Name, UID: ref.UID})
-		ref = e.above
+		if !e.found {
+			break
+		}
+		list, ref = append(list, ownerOf(ref)), e.above
 	}
 	return list, true
 }
 
-func (o *Owners) entry(ctx context.Context, namespace string, kind schema.GroupVersionKind, ref *metav1.OwnerReference) entry {
-	now := o.clock.Now()
+func (o *Owners) entry(ctx context.Context, namespace string, ref *metav1.OwnerReference) entry {
+	now, id := o.clock.Now(), identified(namespace, ref)
 	o.mu.Lock()
-	e, ok := o.known[ref.UID]
+	e, ok := o.known[id]
 	o.mu.Unlock()
 	if ok && now.Before(e.until) {
 		return e
 	}
 	e = entry{until: now.Add(keep)}
 	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
+	object.APIVersion, object.Kind = ref.APIVersion, ref.Kind
 	err := o.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
 	switch {
 	case err == nil && object.UID == ref.UID:
-		e.above = metav1.GetControllerOf(object)
+		e.found, e.above = true, metav1.GetControllerOf(object)
 	case err == nil:
-		e.err, e.until = apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, ref.Name), now.Add(keepUnread)
+		e.err, e.until = apierrors.NewNotFound(schema.GroupResource{Group: ownerOf(ref).Group, Resource: ref.Kind}, ref.Name), now.Add(keepUnread)
 	case apierrors.IsNotFound(err):
 		e.err, e.until = err, now.Add(keepUnread)
 	case meta.IsNoMatchError(err) || apierrors.IsForbidden(err):
@@ -122,11 +137,11 @@ func (o *Owners) entry(ctx context.Context, namespace string, kind schema.GroupV
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.known[ref.UID] = e
+	o.known[id] = e
 	if len(o.known) > o.sweep {
-		for uid, old := range o.known {
+		for id, old := range o.known {
 			if !now.Before(old.until) {
-				delete(o.known, uid)
+				delete(o.known, id)
 			}
 		}
 		o.sweep = max(most, 2*len(o.known))

@@ -62,7 +62,7 @@ func TestControllersAreReadOnce(t *testing.T) {
 		},
 	}).Build()
 	o := owners.New(live, c)
-	if _, known := o.Known(ofPod); known {
+	if _, known := o.Known("shop", ofPod); known {
 		t.Error("known before it was read")
 	}
 	problem = errors.New("no answer")
@@ -78,17 +78,17 @@ func TestControllersAreReadOnce(t *testing.T) {
 	if reads != 3 {
 		t.Errorf("%d reads, want one that failed and one of each controller", reads)
 	}
-	if list, known := o.Known(ofPod); !known || list[1].Name != "web" {
+	if list, known := o.Known("shop", ofPod); !known || list[1].Name != "web" {
 		t.Errorf("got %v, %v", list, known)
 	}
 	c.SetTime(start.Add(6 * time.Minute))
-	if _, known := o.Known(ofPod); known {
+	if _, known := o.Known("shop", ofPod); known {
 		t.Error("known forever")
 	}
 }
 
-// A controller that is gone is an error, also if another object has its name; one that may not be read
-// ends the list.
+// A controller that is gone is an error, also if another object has its name; the list ends before one that
+// may not be read.
 func TestControllersThatCannotBeRead(t *testing.T) {
 	group := schema.GroupResource{Group: "apps", Resource: "replicasets"}
 	for _, c := range []struct {
@@ -110,8 +110,34 @@ func TestControllersThatCannotBeRead(t *testing.T) {
 			},
 		}).Build()
 		list, err := owners.New(live, nil).Of(t.Context(), "shop", c.ref)
-		if len(list) != 1 || apierrors.IsNotFound(err) != c.gone || !c.gone && err != nil {
+		if len(list) != 0 || apierrors.IsNotFound(err) != c.gone || !c.gone && err != nil {
 			t.Errorf("%s: got %v, %v", c.name, list, err)
+		}
+	}
+}
+
+// A reference that somebody makes up is not taken for that of another object, whatever it has in common
+// with it, and what was found about it is not either.
+func TestReferencesThatAreMadeUp(t *testing.T) {
+	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(deployed()...).Build()
+	o := owners.New(live, nil)
+	for name, made := range map[string]struct {
+		namespace string
+		change    func(*metav1.OwnerReference)
+	}{
+		"another namespace": {"attack", func(*metav1.OwnerReference) {}},
+		"another name":      {"shop", func(r *metav1.OwnerReference) { r.Name = "web-2" }},
+		"another kind":      {"shop", func(r *metav1.OwnerReference) { r.Kind = "StatefulSet" }},
+		"another version":   {"shop", func(r *metav1.OwnerReference) { r.APIVersion = "apps/v99" }},
+		"another UID":       {"shop", func(r *metav1.OwnerReference) { r.UID = "u" }},
+	} {
+		ref := *ofPod
+		made.change(&ref)
+		if list, _ := o.Of(t.Context(), made.namespace, &ref); len(list) > 0 {
+			t.Errorf("%s: got %v", name, list)
+		}
+		if list, err := o.Of(t.Context(), "shop", ofPod); err != nil || len(list) != 2 {
+			t.Errorf("the true one after %s: got %v, %v", name, list, err)
 		}
 	}
 }
