@@ -3,9 +3,7 @@ package workloadspread
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,10 +77,9 @@ func plain(text string) (a Assignment, ok bool) {
 // Inject returns the pod with the rules of its subset, which is nil if no subset has room for it.
 // Tolerations and preferred terms are appended; the required term is added to every term that the
 // pod has, since those are alternatives; then the patch is merged. The selector is that of the
-// controller that owns the pod; nil if it is not known.
+// workload: no patch takes a pod out of it. If it is nil, it is not known, and the patch may have no labels.
 //
-// The error says why the patch is refused: it breaks the pod, changes what identifies it or how it
-// is found, what was injected before, or what the pod may do on its node and in the cluster.
+// The error says why the patch is refused: it breaks the pod, or changes what a patch must not.
 func Inject(pod *v1.Pod, subset *v1alpha1.WorkloadSubset, a Assignment, selector labels.Selector) (*v1.Pod, error) {
 	out := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&out.ObjectMeta, AnnotationSpread, a.String())
@@ -134,7 +131,8 @@ func require(pod *v1.Pod, term *v1.NodeSelectorTerm) {
 	}
 }
 
-// patched is the pod with a patch merged. A pod that is not whole stands for one that is not known.
+// patched is the pod with a patch merged. The selector is how its workload finds it; if that is nil, the patch has
+// no labels. A pod that is not whole stands for one that is not known.
 func patched(pod *v1.Pod, patch []byte, selector labels.Selector, whole bool) (*v1.Pod, error) {
 	before, err := json.Marshal(pod)
 	if err != nil {
@@ -148,11 +146,11 @@ func patched(pod *v1.Pod, patch []byte, selector labels.Selector, whole bool) (*
 	if err := json.Unmarshal(after, out); err != nil {
 		return nil, fmt.Errorf("breaks the pod: %w", err)
 	}
-	if err := unchanged(pod, out); err != nil {
+	if err := onlyPatchable(before, after); err != nil {
 		return nil, err
 	}
-	if selector != nil && selector.Matches(labels.Set(pod.Labels)) && !selector.Matches(labels.Set(out.Labels)) {
-		return nil, errors.New("changes labels by which the workload finds its pods")
+	if err := keepsMetadata(pod, out, selector); err != nil {
+		return nil, err
 	}
 	if whole {
 		if errs := intact(out); len(errs) > 0 {
@@ -163,126 +161,6 @@ func patched(pod *v1.Pod, patch []byte, selector labels.Selector, whole bool) (*
 		out.Spec.Priority, out.Spec.PreemptionPolicy = nil, nil // admission resolves the class again
 	}
 	return out, nil
-}
-
-// revisionLabels say which controller and which revision a pod belongs to.
-var revisionLabels = []string{
-	"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
-	"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index",
-}
-
-// unchanged refuses what a patch must not touch.
-func unchanged(before, after *v1.Pod) error {
-	for _, c := range []struct {
-		what string
-		same bool
-	}{
-		{"kind", before.TypeMeta == after.TypeMeta || after.Kind == "Pod" && after.APIVersion == "v1"},
-		{"metadata.name", before.Name == after.Name && before.GenerateName == after.GenerateName},
-		{"metadata.namespace", before.Namespace == after.Namespace},
-		{"metadata.uid", before.UID == after.UID && before.ResourceVersion == after.ResourceVersion && before.Generation == after.Generation},
-		{"metadata.ownerReferences", equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)},
-		{"metadata.finalizers", equality.Semantic.DeepEqual(before.Finalizers, after.Finalizers)},
-		{"metadata.managedFields", equality.Semantic.DeepEqual(before.ManagedFields, after.ManagedFields)},
-		{"metadata.deletionTimestamp", before.DeletionTimestamp.Equal(after.DeletionTimestamp) && before.CreationTimestamp.Equal(&after.CreationTimestamp)},
-		{"status", equality.Semantic.DeepEqual(before.Status, after.Status)},
-		{"spec.nodeName", before.Spec.NodeName == after.Spec.NodeName},
-		{"spec.serviceAccountName", before.Spec.ServiceAccountName == after.Spec.ServiceAccountName && before.Spec.DeprecatedServiceAccount == after.Spec.DeprecatedServiceAccount},
-		{"spec.automountServiceAccountToken", equality.Semantic.DeepEqual(before.Spec.AutomountServiceAccountToken, after.Spec.AutomountServiceAccountToken)},
-		{"spec.hostNetwork", before.Spec.HostNetwork == after.Spec.HostNetwork},
-		{"spec.hostPID", before.Spec.HostPID == after.Spec.HostPID},
-		{"spec.hostIPC", before.Spec.HostIPC == after.Spec.HostIPC},
-		{"spec.hostUsers", equality.Semantic.DeepEqual(before.Spec.HostUsers, after.Spec.HostUsers)},
-		{"spec.securityContext", equality.Semantic.DeepEqual(before.Spec.SecurityContext, after.Spec.SecurityContext)},
-		{"spec.ephemeralContainers", equality.Semantic.DeepEqual(before.Spec.EphemeralContainers, after.Spec.EphemeralContainers)},
-		{"spec.resourceClaims", equality.Semantic.DeepEqual(before.Spec.ResourceClaims, after.Spec.ResourceClaims)},
-	} {
-		if !c.same {
-			return fmt.Errorf("must not change %s", c.what)
-		}
-	}
-	for _, key := range []string{AnnotationSpread, AnnotationSubstitute, AnnotationCost} {
-		if value, ok := after.Annotations[key]; value != before.Annotations[key] || ok != has(before.Annotations, key) {
-			return fmt.Errorf("must not change metadata.annotations[%s]", key)
-		}
-	}
-	for _, key := range revisionLabels {
-		if value, ok := after.Labels[key]; value != before.Labels[key] || ok != has(before.Labels, key) {
-			return fmt.Errorf("must not change metadata.labels[%s]", key)
-		}
-	}
-	if err := injected(before, after); err != nil {
-		return err
-	}
-	if err := containers("spec.containers", before.Spec.Containers, after.Spec.Containers); err != nil {
-		return err
-	}
-	if err := containers("spec.initContainers", before.Spec.InitContainers, after.Spec.InitContainers); err != nil {
-		return err
-	}
-	return volumes(before.Spec.Volumes, after.Spec.Volumes)
-}
-
-func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
-
-// injected refuses a patch that takes back what holds the pod in its subset.
-func injected(before, after *v1.Pod) error {
-	required := func(p *v1.Pod) *v1.NodeSelector {
-		if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil {
-			return nil
-		}
-		return p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	}
-	if !equality.Semantic.DeepEqual(required(before), required(after)) {
-		return errors.New("must not change spec.affinity.nodeAffinity: use requiredNodeSelector")
-	}
-	for i := range before.Spec.Tolerations {
-		t := &before.Spec.Tolerations[i]
-		if !slices.ContainsFunc(after.Spec.Tolerations, func(o v1.Toleration) bool { return equality.Semantic.DeepEqual(*t, o) }) {
-			return errors.New("must not remove spec.tolerations")
-		}
-	}
-	return nil
-}
-
-// containers refuses new or other privileges of containers.
-func containers(at string, before, after []v1.Container) error {
-	for i := range after {
-		c := &after[i]
-		was := slices.IndexFunc(before, func(o v1.Container) bool { return o.Name == c.Name })
-		var security *v1.SecurityContext
-		ports := map[int32]bool{}
-		if was >= 0 {
-			security = before[was].SecurityContext
-			for _, p := range before[was].Ports {
-				ports[p.HostPort] = true
-			}
-		}
-		if !equality.Semantic.DeepEqual(security, c.SecurityContext) {
-			return fmt.Errorf("must not change %s[%s].securityContext", at, c.Name)
-		}
-		for _, p := range c.Ports {
-			if p.HostPort != 0 && !ports[p.HostPort] {
-				return fmt.Errorf("must not change %s[%s].ports.hostPort", at, c.Name)
-			}
-		}
-	}
-	return nil
-}
-
-// volumes refuses new volumes with the files of the node, with secrets or with tokens.
-func volumes(before, after []v1.Volume) error {
-	for i := range after {
-		v := &after[i]
-		was := slices.IndexFunc(before, func(o v1.Volume) bool { return o.Name == v.Name })
-		if was >= 0 && equality.Semantic.DeepEqual(before[was], *v) {
-			continue
-		}
-		if v.EmptyDir == nil && v.ConfigMap == nil && v.DownwardAPI == nil {
-			return fmt.Errorf("must not change spec.volumes[%s]: only emptyDir, configMap and downwardAPI may be added", v.Name)
-		}
-	}
-	return nil
 }
 
 // intact checks what every pod needs.
@@ -306,6 +184,6 @@ func intact(pod *v1.Pod) field.ErrorList {
 
 // changesNothing reports whether a pod has all that a patch says already.
 func changesNothing(pod *v1.Pod, patch []byte) bool {
-	out, err := patched(pod, patch, nil, false)
+	out, err := patched(pod, patch, labels.Everything(), false)
 	return err == nil && equality.Semantic.DeepEqual(pod, out)
 }

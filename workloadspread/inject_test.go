@@ -2,6 +2,8 @@ package workloadspread
 
 import (
 	"encoding/json"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -90,8 +92,8 @@ func TestPatchesThatFit(t *testing.T) {
 	if err != nil || got.Spec.Priority != nil {
 		t.Errorf("another class keeps priority %v: %v", got.Spec.Priority, err)
 	}
-	got, err = Inject(webPod(), withPatch(`{"spec":{"volumes":[{"name":"tmp","emptyDir":{}}],"tolerations":[{"key":"gpu","operator":"Exists"},{"key":"x","operator":"Exists"}]}}`), toA, nil)
-	if err != nil || len(got.Spec.Volumes) != 1 {
+	got, err = Inject(webPod(), withPatch(`{"spec":{"volumes":[{"name":"tmp","emptyDir":{}}],"containers":[{"name":"main","env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]},{"name":"new","image":"new:1"}]}}`), toA, nil)
+	if err != nil || len(got.Spec.Volumes) != 1 || len(got.Spec.Containers) != 2 {
 		t.Errorf("%+v: %v", got, err)
 	}
 }
@@ -99,14 +101,14 @@ func TestPatchesThatFit(t *testing.T) {
 func TestPatchesThatAreRefused(t *testing.T) {
 	for patch, want := range map[string]string{
 		`{"metadata":{"name":"x"}}`:           "metadata.name",
-		`{"metadata":{"generateName":"x-"}}`:  "metadata.name",
+		`{"metadata":{"generateName":"x-"}}`:  "metadata.generateName",
 		`{"metadata":{"namespace":"x"}}`:      "metadata.namespace",
 		`{"metadata":{"uid":"x"}}`:            "metadata.uid",
 		`{"metadata":{"finalizers":["x/y"]}}`: "metadata.finalizers",
 		`{"metadata":{"ownerReferences":[{"uid":"1","name":"x","kind":"X","apiVersion":"v1"}]}}`:       "metadata.ownerReferences",
 		`{"metadata":{"labels":{"pod-template-hash":"x"}}}`:                                            "pod-template-hash",
 		`{"metadata":{"labels":{"pod-template-hash":null}}}`:                                           "pod-template-hash",
-		`{"metadata":{"labels":{"app":"api"}}}`:                                                        "labels by which the workload finds its pods",
+		`{"metadata":{"labels":{"app":"api"}}}`:                                                        "metadata.labels[app]: a patch adds labels only",
 		`{"metadata":{"annotations":{"evenkeel.dev/workload-spread":"{}"}}}`:                           "evenkeel.dev/workload-spread",
 		`{"metadata":{"annotations":null}}`:                                                            "evenkeel.dev/workload-spread",
 		`{"metadata":{"annotations":{"$patch":"replace"}}}`:                                            "evenkeel.dev/workload-spread",
@@ -115,7 +117,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		`{"kind":"Node"}`:                                                                              "kind",
 		`{"spec":{"nodeName":"n"}}`:                                                                    "spec.nodeName",
 		`{"spec":{"serviceAccountName":"admin"}}`:                                                      "spec.serviceAccountName",
-		`{"spec":{"serviceAccount":"admin"}}`:                                                          "spec.serviceAccountName",
+		`{"spec":{"serviceAccount":"admin"}}`:                                                          "spec.serviceAccount",
 		`{"spec":{"automountServiceAccountToken":true}}`:                                               "spec.automountServiceAccountToken",
 		`{"spec":{"hostNetwork":true}}`:                                                                "spec.hostNetwork",
 		`{"spec":{"hostPID":true}}`:                                                                    "spec.hostPID",
@@ -123,28 +125,93 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		`{"spec":{"hostUsers":true}}`:                                                                  "spec.hostUsers",
 		`{"spec":{"securityContext":{"runAsUser":0}}}`:                                                 "spec.securityContext",
 		`{"spec":{"containers":[{"name":"main","securityContext":{"privileged":true}}]}}`:              "spec.containers[main].securityContext",
-		`{"spec":{"containers":[{"name":"main","ports":[{"containerPort":80,"hostPort":80}]}]}}`:       "spec.containers[main].ports.hostPort",
+		`{"spec":{"containers":[{"name":"main","ports":[{"containerPort":80,"hostPort":80}]}]}}`:       "spec.containers[main].ports",
 		`{"spec":{"initContainers":[{"name":"x","image":"x","securityContext":{"privileged":true}}]}}`: "spec.initContainers[x].securityContext",
 		`{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}`:                               "spec.volumes[root]",
 		`{"spec":{"volumes":[{"name":"s","secret":{"secretName":"s"}}]}}`:                              "spec.volumes[s]",
-		`{"spec":{"tolerations":null}}`:                                                                "must not remove spec.tolerations",
+		`{"spec":{"tolerations":null}}`:                                                                "must not change spec.tolerations: use tolerations of the subset",
 		`{"spec":{"affinity":null}}`:                                                                   "spec.affinity.nodeAffinity",
 		`{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[]}}}}}`: "spec.affinity.nodeAffinity",
-		`{"spec":{"containers":null}}`:                                "at least one container",
-		`{"spec":{"containers":[{"name":"main","$patch":"delete"}]}}`: "at least one container",
-		`{"spec":{"containers":[{"name":"other"}]}}`:                  "needs an image",
-		`{"spec":{"containers":[{"image":"x"}]}}`:                     "cannot be merged",
-		`{"spec":{"containers":5}}`:                                   "",
-		`{"spec":{"priority":"high"}}`:                                "breaks the pod",
-		`{"metadata":{"labels":{"x":"a b"}}}`:                         "breaks the pod",
-		`[]`:                                                          "cannot be merged",
+		`{"spec":{"tolerations":[{"operator":"Exists"}]}}`:                                                                   "must not change spec.tolerations",
+		`{"spec":{"nodeSelector":{"a":"b"}}}`:                                                                                "spec.nodeSelector: use requiredNodeSelector",
+		`{"spec":{"imagePullSecrets":[{"name":"s"}]}}`:                                                                       "spec.imagePullSecrets",
+		`{"spec":{"runtimeClassName":"x"}}`:                                                                                  "spec.runtimeClassName",
+		`{"spec":{"schedulingGates":[{"name":"x"}]}}`:                                                                        "spec.schedulingGates",
+		`{"spec":{"misspelled":1}}`:                                                                                          "spec.misspelled",
+		`{"spec":{"volumes":[{"name":"p","projected":{"sources":[{"serviceAccountToken":{"path":"t"}}]}}]}}`:                 "spec.volumes[p].projected",
+		`{"spec":{"containers":[{"name":"main","envFrom":[{"secretRef":{"name":"s"}}]}]}}`:                                   "spec.containers[main].envFrom",
+		`{"spec":{"containers":[{"name":"main","env":[{"name":"A","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]}]}}`: "spec.containers[main].env[A].valueFrom.secretKeyRef",
+		`{"spec":{"containers":[{"name":"main","lifecycle":{"preStop":{"exec":{"command":["x"]}}}}]}}`:                       "spec.containers[main].lifecycle",
+		`{"spec":{"containers":[{"name":"main","resources":{"claims":[{"name":"gpu"}]}}]}}`:                                  "spec.containers[main].resources.claims",
+		`{"spec":{"containers":[{"name":"new","image":"x","securityContext":{}}]}}`:                                          "spec.containers[new].securityContext",
+		`{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/main":"unconfined"}}}`:                  "apparmor",
+		`{"metadata":{"ownerReferences":null,"labels":null}}`:                                                                "metadata.labels[",
+		`{"metadata":{"labels":{"job-name":"x"}}}`:                                                                           "metadata.labels[job-name]",
+		`{"metadata":{"labels":{"canary":"yes"}}}`:                                                                           "the workload would not find its pods",
+		`{"spec":{"containers":null}}`:                                                                                       "must not change spec.containers[main]",
+		`{"spec":{"containers":[{"name":"main","$patch":"delete"}]}}`:                                                        "must not change spec.containers[main]",
+		`{"spec":{"containers":[{"name":"other"}]}}`:                                                                         "needs an image",
+		`{"spec":{"containers":[{"image":"x"}]}}`:                                                                            "cannot be merged",
+		`{"spec":{"containers":5}}`:                                                                                          "",
+		`{"spec":{"priority":"high"}}`:                                                                                       "breaks the pod",
+		`{"metadata":{"labels":{"x":"a b"}}}`:                                                                                "breaks the pod",
+		`[]`:                                                                                                                 "cannot be merged",
 	} {
 		subset := withPatch(patch)
 		subset.RequiredNodeSelector = &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{in("zone", "a")}}
-		got, err := Inject(webPod(), subset, toA, labels.SelectorFromSet(labels.Set{"app": "web"}))
+		selector, err := labels.Parse("app=web,!canary")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Inject(webPod(), subset, toA, selector)
 		if err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%s: %v, want %q", patch, err, want)
 		}
+	}
+}
+
+// A pod keeps its labels if it is not known how its workload finds it: it may be created before anything is known of that.
+func TestLabelsWithoutASelector(t *testing.T) {
+	if got, err := Inject(webPod(), withPatch(`{"metadata":{"labels":{"x":"y"}}}`), toA, nil); err == nil || !strings.Contains(err.Error(), "it is not known how") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := Inject(webPod(), withPatch(`{"metadata":{"annotations":{"x":"y"}}}`), toA, nil); err != nil || got.Annotations["x"] != "y" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// Every field of a pod, also one that Kubernetes adds, is refused unless the page has it, which has all that are
+// not.
+func TestPatchableFieldsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/workloadspread.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, top := string(page), map[string]bool{}
+	for _, field := range patchable {
+		if field = strings.Replace(field, "initContainers", "containers", 1); !strings.Contains(text, "`"+field+"`") {
+			t.Errorf("the page about WorkloadSpreads lacks %s", field)
+		}
+		if rest, ok := strings.CutPrefix(field, "spec."); ok {
+			name, _, _ := strings.Cut(strings.TrimSuffix(rest, "[]"), ".")
+			top[strings.TrimSuffix(name, "[]")] = true
+		}
+	}
+	top["initContainers"] = true
+	spec := reflect.TypeFor[v1.PodSpec]()
+	refused := 0
+	for i := range spec.NumField() {
+		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		if top[name] || name == "" {
+			continue
+		}
+		if err := onlyPatchable([]byte(`{"spec":{}}`), []byte(`{"spec":{"`+name+`":1}}`)); err == nil {
+			t.Errorf("spec.%s may be changed", name)
+		}
+		refused++
+	}
+	if refused < 25 {
+		t.Errorf("only %d fields were looked at", refused)
 	}
 }
 
@@ -160,7 +227,7 @@ func FuzzInject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, patch string) {
 		pod := webPod()
 		before := pod.DeepCopy()
-		got, err := Inject(pod, withPatch(patch), toA, nil)
+		got, err := Inject(pod, withPatch(patch), toA, labels.Everything())
 		if !equality.Semantic.DeepEqual(pod, before) {
 			t.Fatal("the pod that was handed in has changed")
 		}
@@ -170,10 +237,10 @@ func FuzzInject(f *testing.F) {
 		if a, ok := AssignmentOf(got); !ok || a != toA || got.Namespace != "shop" || got.GenerateName != "web-" || got.Name != "" {
 			t.Fatalf("%+v", got.ObjectMeta)
 		}
-		if len(got.Spec.Containers) == 0 || got.Spec.HostNetwork || got.Spec.ServiceAccountName != "" || len(got.Spec.Tolerations) < 1 || got.Labels["pod-template-hash"] != "5d9c" {
+		if len(got.Spec.Containers) == 0 || got.Spec.HostNetwork || got.Spec.ServiceAccountName != "" || len(got.Spec.Tolerations) < 1 || got.Labels["pod-template-hash"] != "5d9c" || got.Labels["app"] != "web" {
 			t.Fatalf("%+v", got.Spec)
 		}
-		again, err := Inject(pod, withPatch(patch), toA, nil)
+		again, err := Inject(pod, withPatch(patch), toA, labels.Everything())
 		one, _ := json.Marshal(got)
 		two, _ := json.Marshal(again)
 		if err != nil || string(one) != string(two) {

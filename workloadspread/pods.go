@@ -171,7 +171,7 @@ func (p *pass) score(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node, roo
 func (p *pass) assign(m *member, s *v1alpha1.WorkloadSubset) Assign {
 	out := Assign{Pod: m.Pod, Subset: s.Name, Annotations: map[string]string{}}
 	if s.Patch != nil && !p.BareAssignments {
-		if with, err := patched(m.Pod, s.Patch.Raw, nil, false); err == nil {
+		if with, err := patched(m.Pod, s.Patch.Raw, p.Workload.Selector, false); err == nil {
 			out.Labels, out.Annotations = added(m.Labels, with.Labels), added(m.Annotations, with.Annotations)
 		}
 	}

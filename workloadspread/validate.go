@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -230,7 +231,7 @@ func (c *checker) patch(at *field.Path, s *v1alpha1.WorkloadSubset, template *v1
 	if template != nil {
 		pod.ObjectMeta, pod.Spec = *template.ObjectMeta.DeepCopy(), *template.Spec.DeepCopy()
 	}
-	if _, err := patched(pod, s.Patch.Raw, nil, template != nil); err != nil {
+	if _, err := patched(pod, s.Patch.Raw, labels.Everything(), template != nil); err != nil {
 		c.Add(field.Invalid(at, admission.Shorten(string(s.Patch.Raw)), err.Error()))
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -58,6 +60,8 @@ type Workload struct {
 	Start int32
 	// Revision is the revision that new pods have; empty if it is not known, or there is one only.
 	Revision string
+	// Selector is how the workload finds its pods; nil if it does not say so.
+	Selector labels.Selector
 }
 
 // Observe reads the target. Its revision is not in the object: the caller adds it. The error names
@@ -67,7 +71,7 @@ type Workload struct {
 // StatefulSet may have any partition: its pods keep their subset by ordinal, whatever their
 // revision.
 func Observe(spec *v1alpha1.WorkloadSpreadSpec, object map[string]any) (Workload, error) {
-	w := Workload{Found: true}
+	w := Workload{Found: true, Selector: SelectorOf(object)}
 	if f := spec.TargetFilter; f != nil && len(f.ReplicasPathList) > 0 {
 		var sum int64
 		for _, path := range f.ReplicasPathList {
@@ -106,6 +110,20 @@ func Observe(spec *v1alpha1.WorkloadSpreadSpec, object map[string]any) (Workload
 		return Workload{}, err
 	}
 	return w, nil
+}
+
+// SelectorOf is how a workload finds its pods; nil if that is not a label selector.
+func SelectorOf(object map[string]any) labels.Selector {
+	found, ok := at(object, "spec.selector").(map[string]any)
+	var says metav1.LabelSelector
+	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(found, &says, true) != nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&says)
+	if err != nil {
+		return nil
+	}
+	return selector
 }
 
 // surge is spec.strategy.rollingUpdate.maxSurge of a Deployment, where 25% is the default.

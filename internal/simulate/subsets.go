@@ -163,7 +163,7 @@ func (w *spreading) inject(set *revision, subset int) (*v1.Pod, error) {
 			pod.Spec.Containers[i].Image = "any"
 		}
 	}
-	with, err := workloadspread.Inject(pod, rules, a, nil)
+	with, err := workloadspread.Inject(pod, rules, a, labels.Everything())
 	if err == nil {
 		w.injected[key] = with
 	}

@@ -152,12 +152,12 @@ func (s *Server) admit(ctx context.Context, r *admissionv1.AdmissionRequest, o *
 			return nil, err
 		}
 		if p.inSubset == nil {
-			p = s.prepare(ctx, r, o, pod, w.selector)
+			p = s.prepare(ctx, r, o, pod, w.Selector)
 		}
 		if len(p.inSubset) == 1 && !sensitive(&o.Spec) && o.Spec.Subsets[0].MaxReplicas == nil {
 			return s.answer(o, pod, &p, workloadspread.Admission{}) // there is nothing to count
 		}
-		a, newest, err := s.decide(ctx, o, &p, w.Workload, age == 0)
+		a, newest, err := s.decide(ctx, o, &p, w, age == 0)
 		switch {
 		case apierrors.IsNotFound(err):
 			return pod, nil // the WorkloadSpread was deleted

@@ -13,7 +13,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +40,6 @@ type world struct {
 	mu       sync.Mutex
 	failing  map[string]error // answers to gets and lists, by the type of the object
 	gets     map[string]int
-	allowed  bool // what reviews of access answer
 	requests int
 }
 
@@ -54,7 +52,7 @@ func newWorld(t testing.TB, o Options, objects ...client.Object) *world {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, failing: map[string]error{}, gets: map[string]int{}, allowed: true}
+	w := &world{t: t, failing: map[string]error{}, gets: map[string]int{}}
 	fails := func(object runtime.Object) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -77,13 +75,6 @@ func newWorld(t testing.TB, o Options, objects ...client.Object) *world {
 					return err
 				}
 				return c.Get(ctx, key, object, opts...)
-			},
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
-				if review, ok := object.(*authorizationv1.SubjectAccessReview); ok {
-					review.Status.Allowed = w.allowed
-					return fails(object)
-				}
-				return c.Create(ctx, object, opts...)
 			},
 		}).Build()
 	recorder := events.NewFakeRecorder(1000)

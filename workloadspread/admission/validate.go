@@ -1,14 +1,11 @@
 package admission
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,12 +55,16 @@ func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionReq
 }
 
 func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, object, old *v1alpha1.WorkloadSpread) (field.ErrorList, error) {
+	errs, err := s.unknown(object)
+	if err != nil || len(errs) > 0 {
+		return errs, err
+	}
 	workload, err := targetObject(ctx, s.live, object)
 	if err != nil && !apierrors.IsForbidden(err) { // what may not be read is not known
 		return nil, err
 	}
 	template, selector := templateOf(workload)
-	errs := workloadspread.Validate(&object.Spec, template)
+	errs = workloadspread.Validate(&object.Spec, template)
 	if len(errs) == 0 && template != nil {
 		errs = append(errs, fitting(object, template, selector)...)
 	}
@@ -76,8 +77,7 @@ func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, 
 		}
 		errs = append(errs, workloadspread.ValidateTarget(object, others.Items)...)
 	}
-	unauthorized, err := s.unauthorized(ctx, r, object, old)
-	return append(errs, unauthorized...), err
+	return errs, nil
 }
 
 // templateOf is the template of the pods of a workload, and how it finds them; nil if it does not have
@@ -91,7 +91,7 @@ func templateOf(workload *unstructured.Unstructured) (*v1.PodTemplateSpec, label
 	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(found, template) != nil || len(template.Spec.Containers) == 0 {
 		return nil, nil
 	}
-	return template, selectorOf(workload)
+	return template, workloadspread.SelectorOf(workload.Object)
 }
 
 // fitting checks the patches against how the workload finds its pods.
@@ -108,59 +108,16 @@ func fitting(object *v1alpha1.WorkloadSpread, template *v1.PodTemplateSpec, sele
 
 func patchOf(i int) *field.Path { return field.NewPath("spec", "subsets").Index(i).Child("patch") }
 
-// unauthorized refuses patches of users who may not change the workload itself: with a patch they would
-// run their own programs as the workload. Patches that were there before are not looked at.
-func (s *Server) unauthorized(ctx context.Context, r *admissionv1.AdmissionRequest, object, old *v1alpha1.WorkloadSpread) (errs field.ErrorList, _ error) {
-	var review *authorizationv1.SubjectAccessReview
-	for i := range object.Spec.Subsets {
-		patch := patchText(&object.Spec.Subsets[i])
-		if patch == nil || slices.ContainsFunc(old.Spec.Subsets, func(o v1alpha1.WorkloadSubset) bool {
-			return o.Name == object.Spec.Subsets[i].Name && bytes.Equal(patchText(&o), patch)
-		}) {
-			continue
-		}
-		if review == nil {
-			var err error
-			if review, err = s.mayChange(ctx, r, object); err != nil {
-				return nil, err
-			}
-		}
-		if !review.Status.Allowed {
-			asked := review.Spec.ResourceAttributes
-			errs = append(errs, field.Forbidden(patchOf(i), fmt.Sprintf("a patch changes the pods of the workload: user %q must be allowed to %s %s %s", r.UserInfo.Username, asked.Verb, asked.Resource, asked.Name)))
-		}
-	}
-	return errs, nil
-}
-
-func patchText(s *v1alpha1.WorkloadSubset) []byte {
-	if s.Patch == nil {
-		return nil
-	}
-	return s.Patch.Raw
-}
-
-// mayChange asks whether the user may update the workload, or create pods if its kind is not known.
-func (s *Server) mayChange(ctx context.Context, r *admissionv1.AdmissionRequest, object *v1alpha1.WorkloadSpread) (*authorizationv1.SubjectAccessReview, error) {
+// unknown refuses a target of a kind or version that the API server does not serve.
+func (s *Server) unknown(object *v1alpha1.WorkloadSpread) (field.ErrorList, error) {
 	ref := object.Spec.TargetRef
-	version, _ := schema.ParseGroupVersion(ref.APIVersion) // an invalid one has no kind
-	asked := &authorizationv1.ResourceAttributes{Namespace: object.Namespace, Verb: "create", Resource: "pods", Version: "v1"}
-	mapping, err := s.live.RESTMapper().RESTMapping(version.WithKind(ref.Kind).GroupKind(), version.Version)
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	_, err := s.live.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
 	case err == nil:
-		asked.Verb, asked.Group, asked.Version, asked.Resource, asked.Name = "update", mapping.Resource.Group, mapping.Resource.Version, mapping.Resource.Resource, ref.Name
-	case !meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("looking up the kind %s: %w", ref.Kind, err)
+		return nil, nil
+	case meta.IsNoMatchError(err):
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), ref.APIVersion+" "+ref.Kind, "is not served: there is no such kind, or not in this version")}, nil
 	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for key, values := range r.UserInfo.Extra {
-		extra[key] = authorizationv1.ExtraValue(values)
-	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: r.UserInfo.Username, Groups: r.UserInfo.Groups, UID: r.UserInfo.UID, Extra: extra, ResourceAttributes: asked,
-	}}
-	if err := s.live.Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("asking whether user %q may change the workload: %w", r.UserInfo.Username, err)
-	}
-	return review, nil
+	return nil, fmt.Errorf("looking up the kind %s: %w", ref.Kind, err)
 }

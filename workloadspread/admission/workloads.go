@@ -8,10 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +28,7 @@ const (
 // workloads reads the targets of WorkloadSpreads from the API server. Pods that come at the same time
 // share a read.
 type workloads struct {
-	live  client.Reader
+	live  client.Client
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	known map[types.NamespacedName]*workload // by WorkloadSpread
@@ -48,25 +46,19 @@ type reading struct {
 	of    *v1alpha1.WorkloadSpread
 	done  chan struct{}
 	begun time.Time
-	value target
+	value workloadspread.Workload
 	err   error
-}
-
-// target is what is known of the target of a WorkloadSpread.
-type target struct {
-	workloadspread.Workload
-	selector labels.Selector // of its pods; nil if it has none
 }
 
 // of returns the target of a WorkloadSpread as it was at most some time ago; 0 means that the read must
 // begin now.
-func (w *workloads) of(ctx context.Context, o *v1alpha1.WorkloadSpread, age time.Duration) (target, error) {
+func (w *workloads) of(ctx context.Context, o *v1alpha1.WorkloadSpread, age time.Duration) (workloadspread.Workload, error) {
 	r := w.join(o, age)
 	select {
 	case <-r.done:
 		return r.value, r.err
 	case <-ctx.Done():
-		return target{}, fmt.Errorf("reading %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, ctx.Err())
+		return workloadspread.Workload{}, fmt.Errorf("reading %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, ctx.Err())
 	}
 }
 
@@ -108,44 +100,37 @@ func (w *workloads) run(k *workload, r *reading) {
 	}
 }
 
-func (w *workloads) read(o *v1alpha1.WorkloadSpread) (target, error) {
+func (w *workloads) read(o *v1alpha1.WorkloadSpread) (workloadspread.Workload, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	object, err := targetObject(ctx, w.live, o)
 	if err != nil || object == nil {
-		return target{}, err
+		return workloadspread.Workload{}, err
 	}
 	read, err := workloadspread.Observe(&o.Spec, object.Object)
 	if err != nil {
-		return target{}, fmt.Errorf("reading the replicas of %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, err)
+		return workloadspread.Workload{}, fmt.Errorf("reading the replicas of %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, err)
 	}
-	return target{read, selectorOf(object)}, nil
+	return read, nil
 }
 
-// selectorOf is how a workload finds its pods; nil if it does not say so.
-func selectorOf(object *unstructured.Unstructured) labels.Selector {
-	var at metav1.LabelSelector
-	found, ok, _ := unstructured.NestedMap(object.Object, "spec", "selector") // another type is none
-	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(found, &at) != nil {
-		return nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&at)
-	if err != nil {
-		return nil
-	}
-	return selector
-}
-
-// targetObject is the target of a WorkloadSpread; nil if it does not exist.
-func targetObject(ctx context.Context, live client.Reader, o *v1alpha1.WorkloadSpread) (*unstructured.Unstructured, error) {
+// targetObject is the target of a WorkloadSpread, in another version if its own is not served any more;
+// nil if it does not exist.
+func targetObject(ctx context.Context, live client.Client, o *v1alpha1.WorkloadSpread) (*unstructured.Unstructured, error) {
 	ref, object := o.Spec.TargetRef, &unstructured.Unstructured{}
-	object.SetAPIVersion(ref.APIVersion)
-	object.SetKind(ref.Kind)
-	err := live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, object)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, nil
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	mapping, err := live.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = live.RESTMapper().RESTMapping(kind.GroupKind())
 	}
-	if err != nil {
+	if err == nil {
+		object.SetGroupVersionKind(mapping.GroupVersionKind)
+		err = live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, object)
+	}
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	return object, nil

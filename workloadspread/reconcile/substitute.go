@@ -85,7 +85,7 @@ func (w *writes) build(ctx context.Context, s workloadspread.Substitute) (*v1.Po
 		Namespace: s.For.Namespace, Labels: maps.Clone(of.Spec.Template.Labels), Annotations: maps.Clone(of.Spec.Template.Annotations),
 	}, Spec: of.Spec.Template.Spec}
 	delete(pod.Labels, "pod-template-hash")
-	pod, err = workloadspread.Inject(pod, &w.spread.Spec.Subsets[i], workloadspread.Assignment{}, nil)
+	pod, err = workloadspread.Inject(pod, &w.spread.Spec.Subsets[i], workloadspread.Assignment{}, labels.Everything())
 	if err != nil {
 		return nil, err
 	}
