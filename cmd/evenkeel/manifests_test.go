@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/internal/webhooks"
@@ -105,7 +106,7 @@ func TestDocumentedFlags(t *testing.T) {
 }
 
 // TestManifestsHaveWebhooks: the manifests have the webhooks that the controllers complete, with the
-// paths that are served, and leave to the controllers what is theirs.
+// paths that are served, and leave to the controllers what is theirs, except for the rules of WorkloadSpreads.
 func TestManifestsHaveWebhooks(t *testing.T) {
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
@@ -135,10 +136,16 @@ func TestManifestsHaveWebhooks(t *testing.T) {
 	for _, w := range mutating.Webhooks {
 		check(w.Name, w.ClientConfig, w.Rules != nil, w.NamespaceSelector != nil)
 	}
+	rules := map[string][]admissionregistrationv1.RuleWithOperations{}
 	for _, w := range validating.Webhooks {
-		check(w.Name, w.ClientConfig, w.Rules != nil, w.NamespaceSelector != nil)
+		rules[w.Name] = w.Rules
+		check(w.Name, w.ClientConfig, w.NamespaceSelector != nil)
 	}
 	for _, w := range webhooksOfSpreads() {
+		// With rules from the start, no WorkloadSpread is stored before it can be checked.
+		if has := rules[w.Name]; w.Everywhere != (has != nil) || has != nil && !equality.Semantic.DeepEqual(has, w.Rules) {
+			t.Errorf("%s has rules %+v, want %+v if it is for all namespaces, and none otherwise", w.Name, has, w.Rules)
+		}
 		if !found[w.Name] {
 			t.Errorf("the manifests lack %s", w.Name)
 		}
