@@ -135,8 +135,8 @@ type pass struct {
 	timer   podhealth.Timer
 	// asked is how many replicas are distributed.
 	asked int32
-	// unplaced and excess are those of package apportion.
-	unplaced, excess int64
+	// unplaced and excess are those of package apportion. Of the unplaced replicas waiting do not run.
+	unplaced, excess, waiting int64
 	// held is how many replicas will leave later, when others run in their place.
 	held int64
 	// moves is the count of moves to store.
@@ -196,7 +196,7 @@ func (p *pass) look(t *target, o TargetObservation) {
 		t.status.Message = fmt.Sprintf("it does not exist, so others are to run its replicas: %v", o.Err)
 		return
 	}
-	t.health.Before, t.health.Copies = healthOf(t.before), t.before.Pending
+	t.health.Before = healthOf(t.before)
 	others := replica.StoredOverwrites(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
 		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before

@@ -49,13 +49,13 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) []metav1.Condition {
 	var alone, blocked []string
 	var pending int64
-	for _, t := range s.Targets {
+	for i, t := range s.Targets {
 		if _, ok := keptSize[t.Reason]; ok {
 			alone = append(alone, t.Name+": "+t.Message)
 		}
 		if t.Capacity != nil {
 			blocked = append(blocked, t.Name)
-			pending += int64(t.Pending)
+			pending += int64(p.targets[i].health.Waiting())
 		}
 	}
 	found := []metav1.Condition{
@@ -71,8 +71,8 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 	if len(blocked) > 0 {
 		found[2] = podhealth.Condition(v1alpha1.ConditionFallbackActive, true, ReasonNotStartedInTime, "replicas of "+strings.Join(blocked, ", ")+" are started elsewhere")
 	}
-	if p.unplaced > 0 {
-		found[3] = podhealth.Condition(v1alpha1.ConditionOverflow, true, ReasonNoRoom, replicas(p.unplaced)+" cannot run on any target")
+	if p.waiting > 0 {
+		found[3] = podhealth.Condition(v1alpha1.ConditionOverflow, true, ReasonNoRoom, replicas(p.waiting)+" cannot run on any target")
 	}
 	if p.excess > 0 {
 		found[4] = podhealth.Condition(v1alpha1.ConditionMinimumsExceedReplicas, true, ReasonMinimumsTooLarge, fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess))
@@ -156,8 +156,8 @@ func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string,
 		return not(gravest(targets), strings.Join(alone, "; "))
 	case pending > 0:
 		return not(ReasonNotStartedInTime, replicas(pending)+" cannot run on their targets now")
-	case p.unplaced > 0:
-		return not(ReasonNoRoom, replicas(p.unplaced)+" cannot run on any target")
+	case p.waiting > 0:
+		return not(ReasonNoRoom, replicas(p.waiting)+" cannot run on any target")
 	case p.held > 0:
 		return not(ReasonMoving, replicas(p.held)+" will leave when others run instead")
 	}

@@ -43,6 +43,7 @@ func (p *pass) share(total int32) error {
 		s.Desired, s.Pending = t.health.Desired, t.health.Pending
 		s.Message = message(*s)
 	}
+	p.waiting = p.set().Waiting()
 	return nil
 }
 

@@ -151,6 +151,8 @@ func Decide(in Input) (Decision, error) {
 	if err := p.share(); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
+	_, set := p.set()
+	p.waiting = set.Waiting()
 	writes := p.pace()
 	d := Decision{Writes: writes, Status: p.status()}
 	d.Status.Conditions = p.conditions(d.Status, writes)
@@ -191,7 +193,8 @@ type pass struct {
 	timer       podhealth.Timer
 	normal, act time.Duration
 	total       int64
-	unplaced    int64
+	// unplaced is how many replicas no cluster is known to be able to run, or may, of which waiting do not run.
+	unplaced, waiting int64
 	// held is how many replicas will leave later, when others run in their place.
 	held  int64
 	moves *v1alpha1.ReplicaMoves

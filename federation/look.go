@@ -46,7 +46,7 @@ func (p *pass) observe(m *member) {
 		return
 	}
 	before := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{})
-	m.health.Before, m.health.Copies = healthOf(&before), before.Pending
+	m.health.Before = healthOf(&before)
 	m.status = v1alpha1.FederatedClusterStatus{
 		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision,
 	}

@@ -7,21 +7,7 @@ import (
 // pace takes the clusters towards their desired numbers, as far as replicas may leave now, and
 // returns what to write.
 func (p *pass) pace() []Write {
-	var present []*member
-	set := &replica.Set{
-		Asked: p.total, AskedBefore: &p.in.Status.AskedReplicas, Unplaced: p.unplaced, Separate: true,
-		Limit: p.in.Spec.MaxMovesPerMinute, Moves: p.moves,
-	}
-	for i := range p.members {
-		m := &p.members[i]
-		if m.status.Name == "" || m.Reach == Lost {
-			continue
-		}
-		m.health.Size, m.health.Desired, m.health.Pending = m.status.Written, m.status.Desired, m.status.Pending
-		m.health.Frozen, m.health.Staying = m.frozen, m.Local.Staying
-		set.Silent = set.Silent || m.Reach == NotAnswering
-		present, set.Targets = append(present, m), append(set.Targets, &m.health)
-	}
+	present, set := p.set()
 	walked := set.Advance(&p.timer)
 	p.held, p.moves = walked.Held, set.Moves
 	blocked := p.blocked()
@@ -50,6 +36,25 @@ func (p *pass) pace() []Write {
 	}
 	replica.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
 	return writes
+}
+
+// set are the clusters as package replica knows them, and the same as members.
+func (p *pass) set() ([]*member, *replica.Set) {
+	var present []*member
+	set := &replica.Set{
+		Asked: p.total, AskedBefore: &p.in.Status.AskedReplicas, Unplaced: p.unplaced, Separate: true,
+		Limit: p.in.Spec.MaxMovesPerMinute, Moves: p.moves,
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		if m.status.Name == "" || m.Reach == Lost {
+			continue
+		}
+		m.health.Size, m.health.Frozen, m.health.Staying = m.status.Written, m.frozen, m.Local.Staying
+		set.Silent = set.Silent || m.Reach == NotAnswering
+		present, set.Targets = append(present, m), append(set.Targets, &m.health)
+	}
+	return present, set
 }
 
 // resize notes what is written to a cluster.

@@ -20,7 +20,7 @@ import (
 // status is what to store, without the conditions.
 func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 	s := v1alpha1.FederatedReplicaSetStatus{
-		ObservedGeneration: p.in.Generation, AskedReplicas: clip(p.total), Unplaced: clip(p.unplaced),
+		ObservedGeneration: p.in.Generation, AskedReplicas: clip(p.total), Unplaced: clip(p.waiting),
 		Selector: p.in.Spec.Selector.Query(), Moves: p.moves.DeepCopy(),
 	}
 	var pods, ready int64
@@ -40,8 +40,8 @@ func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 // conditions are the conditions to store.
 func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) []metav1.Condition {
 	placed := podhealth.Condition(v1alpha1.ConditionPlaced, true, ReasonAllPlaced, "every replica has a cluster that is able to run it")
-	if p.unplaced > 0 {
-		placed = podhealth.Condition(v1alpha1.ConditionPlaced, false, ReasonNoRoom, inWords(p.unplaced)+" of "+fmt.Sprint(p.total)+have(p.unplaced)+" no cluster that is able to run them, or may"+p.full())
+	if p.waiting > 0 {
+		placed = podhealth.Condition(v1alpha1.ConditionPlaced, false, ReasonNoRoom, inWords(p.waiting)+" of "+fmt.Sprint(p.total)+have(p.waiting)+" no cluster that is able to run them, or may"+p.full())
 	}
 	reachable := podhealth.Condition(v1alpha1.ConditionClustersReachable, true, ReasonAllReachable, "every cluster can be reached")
 	var away []string
@@ -108,9 +108,12 @@ func (p *pass) full() string {
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
 	var refused, contested []string
-	var starting, leaving int64
+	var starting, leaving, running int64
 	for _, m := range p.members {
 		s := m.status
+		if m.Reach != Lost {
+			running += int64(s.Running)
+		}
 		if s.Refused != nil {
 			refused = append(refused, refusal(s))
 		}
@@ -141,6 +144,10 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		return unsettled(ReasonStarting, inWords(starting)+are(starting)+" starting")
 	case leaving > 0:
 		return unsettled(ReasonStopping, spelling.Count(leaving, "surplus pod")+have(leaving)+" not ended yet")
+	case p.waiting > 0:
+		return unsettled(ReasonNoRoom, inWords(p.waiting)+have(p.waiting)+" no cluster that is able to run them, or may")
+	case running < p.total:
+		return unsettled(ReasonStarting, fmt.Sprintf("%d of %s run", running, inWords(p.total)))
 	}
 	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")
 }

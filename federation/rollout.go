@@ -150,11 +150,16 @@ func (m *member) unfinished() bool {
 
 // rollout describes what keeps a rollout from being finished; empty if nothing does.
 func (p *pass) rollout() string {
-	var outdated, rolling, others, why []string
+	var outdated, away, rolling, others, why []string
 	for i := range p.members {
 		m := &p.members[i]
 		switch {
-		case m.Reach != Reachable || !m.Local.Exists || m.status.Name == "":
+		case m.Reach != Reachable:
+			if m.status.Written > 0 && m.status.Revision != p.revision {
+				away = append(away, m.Name)
+			}
+			continue
+		case !m.Local.Exists || m.status.Name == "":
 			continue
 		case m.status.Revision != p.revision:
 			outdated = append(outdated, m.Name)
@@ -173,6 +178,9 @@ func (p *pass) rollout() string {
 	var parts []string
 	if len(outdated) > 0 {
 		parts = append(parts, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
+	}
+	if len(away) > 0 {
+		parts = append(parts, "an earlier template runs in "+strings.Join(away, ", ")+", out of reach")
 	}
 	if len(rolling) > 0 {
 		parts = append(parts, "pods of an earlier template still run in "+strings.Join(rolling, ", "))

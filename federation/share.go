@@ -33,7 +33,11 @@ func (p *pass) share() error {
 		m := &p.members[i]
 		s, ok := shares[m.Name]
 		switch {
-		case m.health.Pinned || m.status.Name == "":
+		case m.health.Pinned:
+			if m.health.Desired = m.status.Desired; ok {
+				m.health.Pending = clip(s.result.Pending)
+			}
+		case m.status.Name == "":
 		case !ok:
 			m.status.Reason, m.status.Message = ReasonNoEntry, m.why()
 		default:
@@ -74,7 +78,7 @@ func (p *pass) assign(m *member, s share, held bool) {
 	if m.status.RollingSince != nil { // pods that cannot start would keep a Deployment from replacing the others
 		m.health.Desired, m.health.Pending = m.health.Desired-m.health.Pending, 0
 	}
-	m.status.Desired, m.status.Pending = m.health.Desired, m.health.Pending
+	m.status.Desired, m.status.Pending = m.health.Desired, m.health.Waiting()
 }
 
 // rebalanced are the shares if replicas could move. Where they stay, no cluster may be about to get more,

@@ -133,7 +133,9 @@ func (t *Target) Assign(in apportion.Target, r apportion.TargetResult, unplaced,
 	h := &t.Now
 	highest := ptr.Deref(in.Max, apportion.MaxReplicas)
 	runnable, pending := r.Replicas-r.Pending, r.Pending
-	pending = max(pending, min(probe, highest-runnable))
+	if h.Capacity == nil || runnable >= int64(*h.Capacity) {
+		pending = max(pending, min(probe, highest-runnable))
+	}
 	if h.Capacity != nil && ptr.Deref(in.Weight, 1) > 0 {
 		pending = max(pending, min(int64(h.Size), highest, runnable+unplaced)-runnable)
 	}

@@ -178,7 +178,7 @@ func TestPendingIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, r := request.Targets[0], result.Targets[0]
-		target := Target{Now: h, Copies: rapid.Int32Range(0, h.Size).Draw(t, "copies")}
+		target := Target{Now: h}
 		target.Assign(a, r, result.Unplaced, probing(r, 1))
 		pending := int64(target.Pending)
 		if int64(target.Desired) != r.Replicas-r.Pending+pending {

@@ -24,8 +24,6 @@ type Target struct {
 	// Staying is how many of its pods no smaller size takes away that was written a moment ago; nil for
 	// all of them.
 	Staying *int32
-	// Copies is how many pending replicas it was given at the last decision: others may run in their place.
-	Copies int32
 	// Size is how many replicas the target has, which is more or less than it is asked for if somebody else
 	// has changed it. Desired is how many it is to have, of which Pending cannot run there.
 	Size, Desired, Pending int32
@@ -46,6 +44,10 @@ func (t *Target) step() Step {
 	}
 	return s
 }
+
+// Waiting is how many of the pending replicas wait now. Others may run although the target is not known yet
+// to be able to run them.
+func (t *Target) Waiting() int32 { return max(0, min(t.Pending, t.Desired-t.Now.Running)) }
 
 // leaving is how many of the running replicas may be about to be deleted for an earlier, smaller size.
 func (t *Target) leaving() int64 {
@@ -91,6 +93,15 @@ func (s *Set) Advance(t *podhealth.Timer) Paced {
 	walked, moves := pace.WalkWithin(s.Limit, s.Moves, steps, t)
 	s.Moves = moves
 	return walked
+}
+
+// Waiting is how many of the unplaced replicas do not run.
+func (s *Set) Waiting() int64 {
+	waiting := s.Unplaced
+	for _, t := range s.Targets {
+		waiting -= int64(t.Pending - t.Waiting())
+	}
+	return max(0, waiting)
 }
 
 // fell is by how much the number of replicas asked for fell since the last decision.
@@ -139,7 +150,9 @@ func LeaveFirst(targets []*Target, r *apportion.Request) {
 			continue
 		}
 		idle[i] = max(0, in.Current-max(int64(t.Now.Running), in.Min))
-		copies[i] = max(0, in.Current-idle[i]-max(in.Min, int64(t.Now.Size-t.Copies)))
+		if t.Before.Capacity != nil { // what was beyond it waited as a probe, and runs elsewhere too
+			copies[i] = max(0, in.Current-idle[i]-max(in.Min, int64(*t.Before.Capacity)))
+		}
 	}
 	for _, part := range [][]int64{idle, copies} {
 		for i, n := range Part(max(0, surplus), part) {
