@@ -64,6 +64,9 @@ type Local struct {
 	// Exists reports that there is an object of that name. If it does not exist, only the pods are
 	// read of the other fields.
 	Exists bool
+	// Terminating reports that there is an object of that name which is being deleted, and does not Exist
+	// any more. It is not written, and created again when it is gone.
+	Terminating bool
 	// Foreign reports that it was not written for the FederatedReplicaSet.
 	Foreign bool
 	// Replicas is its spec.replicas, and Written the number that was written there last; nil if that
@@ -178,7 +181,8 @@ type member struct {
 	entry string
 	// low is its minimum, which is more than the replicas suffice for where minimums sum to more.
 	low int64
-	// frozen reports that a write failed a moment ago.
+	// frozen reports that the cluster is not written now: a write failed a moment ago, or the local object
+	// is being deleted.
 	frozen bool
 	// due reports that the local object gets the content of the spec now.
 	due bool

@@ -50,7 +50,10 @@ func (p *pass) observe(m *member) {
 	m.status = v1alpha1.FederatedClusterStatus{
 		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision,
 	}
-	if !l.Exists {
+	switch {
+	case l.Terminating:
+		m.status.Written, m.status.Revision = before.Written, before.Revision
+	case !l.Exists:
 		m.status.Written, m.status.Revision = 0, ""
 	}
 	if m.status.Refused = p.refused(before.Refused); m.status.Refused != nil && m.tookOver(p.revision) {
@@ -60,6 +63,7 @@ func (p *pass) observe(m *member) {
 	if m.frozen {
 		p.timer.At(retryAt(m.status.Refused))
 	}
+	m.frozen = m.frozen || l.Terminating
 	m.found = m.size(&before)
 	p.lookForOthers(m, &before)
 	if p.lookAtRollout(m, &before); m.status.RollingSince != nil {

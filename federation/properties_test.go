@@ -56,7 +56,9 @@ func drawWorld(t *testing.T, rt *rapid.T) *world {
 // mishap changes something of the world.
 func (w *world) mishap(t *rapid.T) {
 	p := w.places[rapid.IntRange(0, len(w.places)-1).Draw(t, "cluster")]
-	switch rapid.IntRange(0, 9).Draw(t, "mishap") {
+	switch rapid.IntRange(0, 10).Draw(t, "mishap") {
+	case 10:
+		p.Local.Terminating, p.Local.Exists = p.Local.Exists, p.Local.Terminating
 	case 0:
 		w.in.Spec.Replicas = new(rapid.Int32Range(0, 60).Draw(t, "replicas"))
 	case 1, 2:
@@ -136,8 +138,8 @@ func TestBoundsHold(t *testing.T) {
 			p := w.place(write.Cluster)
 			i := slices.IndexFunc(d.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == write.Cluster })
 			desired := d.Status.Clusters[i].Desired
-			if p.Reach != Reachable {
-				t.Fatalf("written out of reach: %+v", write)
+			if p.Reach != Reachable || p.Local.Terminating {
+				t.Fatalf("written out of reach, or while it is deleted: %+v", write)
 			}
 			if write.To < min(write.From, desired) || write.To > max(write.From, desired) {
 				t.Fatalf("%+v, desired %d", write, desired)

@@ -72,7 +72,8 @@ const (
 	ReasonStarting = "Starting"
 	// ReasonStopping: there are more pods than replicas.
 	ReasonStopping = "Stopping"
-	// ReasonDeleting: the object is deleted, and some of its local objects are still there.
+	// ReasonDeleting: the object is deleted, and some of its local objects are still there; or a local object
+	// is being deleted that is to be created again.
 	ReasonDeleting = "Deleting"
 	// ReasonClear: the preferences say what they mean.
 	ReasonClear = "Clear"

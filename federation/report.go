@@ -107,7 +107,7 @@ func (p *pass) full() string {
 
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
-	var refused, contested []string
+	var refused, contested, terminating []string
 	var starting, leaving, running int64
 	for _, m := range p.members {
 		s := m.status
@@ -116,6 +116,9 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		}
 		if s.Refused != nil {
 			refused = append(refused, refusal(s))
+		}
+		if m.Local.Terminating && s.Written > 0 {
+			terminating = append(terminating, m.Name)
 		}
 		if s.Reason == ReasonSecondWriter {
 			contested = append(contested, m.Name+": "+s.Message)
@@ -134,6 +137,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		return unsettled(ReasonRefused, strings.Join(refused, "; "))
 	case len(contested) > 0:
 		return unsettled(ReasonSecondWriter, strings.Join(contested, "; "))
+	case len(terminating) > 0:
+		return unsettled(ReasonDeleting, fmt.Sprintf("the %s is being deleted in %s, and created again when it is gone", p.kind(), strings.Join(terminating, ", ")))
 	case len(writes) > 0:
 		return unsettled(ReasonWriting, written(len(writes)))
 	case rollout != "":

@@ -135,7 +135,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.Pod
 			}
 		}
 	}
-	l.Exists = meta.DeletionTimestamp == nil
+	l.Exists, l.Terminating = meta.DeletionTimestamp == nil, meta.DeletionTimestamp != nil
 	l.Foreign = meta.Annotations[annotationOwner] != string(f.UID)
 	if n, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil && !l.Foreign {
 		l.Written = ptr.To(int32(n))
