@@ -215,7 +215,7 @@ func (p *pass) look(t *target, o TargetObservation) {
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
 	} else if replica.LeftAlone(t.status.Overwrites) {
-		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonSecondWriter, contested(t.status)
+		t.health.Contested, t.health.Share, t.status.Reason, t.status.Message = true, t.before.Desired, ReasonSecondWriter, contested(t.status)
 	}
 }
 

@@ -14,7 +14,7 @@ func (p *pass) pace() []Write {
 	var writes []Write
 	for i := range p.targets {
 		t := &p.targets[i]
-		if t.health.Pinned {
+		if t.health.Pinned || t.health.Contested {
 			continue
 		}
 		to := clip(walked.Sizes[i])

@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // keptSize has the reason of the event for each reason why a target keeps its size.
@@ -26,7 +27,11 @@ var keptSize = map[string]string{
 func (p *pass) events(writes []Write) (events podhealth.Events) {
 	for _, t := range p.targets {
 		name, s := t.spec.Name, t.status
-		if reason, ok := keptSize[s.Reason]; ok && t.before.Reason != s.Reason {
+		reason, ok := keptSize[s.Reason]
+		if s.Reason == ReasonSecondWriter {
+			ok = replica.NewlyLeftAlone(t.before.Overwrites, s.Overwrites)
+		}
+		if ok && t.before.Reason != s.Reason {
 			events.Add(v1.EventTypeWarning, reason, name, "target %s: %s", name, s.Message)
 		}
 		switch was, is := t.before.Capacity != nil, s.Capacity != nil; {

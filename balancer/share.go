@@ -34,14 +34,15 @@ func (p *pass) share(total int32) error {
 		if t.health.Pinned {
 			continue
 		}
-		s.Reason = replica.Reason(r.Reason)
 		var probe int64
 		if r.Reason == apportion.ReasonCapacity || rebalanced.Targets[i].Reason == apportion.ReasonCapacity {
 			probe = 1
 		}
 		t.health.Assign(request.Targets[i], r, result.Unplaced, probe)
-		s.Desired, s.Pending = t.health.Desired, t.health.Pending
-		s.Message = message(*s)
+		if s.Desired, s.Pending = t.health.Desired, t.health.Pending; !t.health.Contested {
+			s.Reason = replica.Reason(r.Reason)
+			s.Message = message(*s)
+		}
 	}
 	p.waiting = p.set().Waiting()
 	return nil
@@ -101,13 +102,13 @@ func (t *target) request(weight int64) apportion.Target {
 		Min:    int64(ptr.Deref(t.spec.MinReplicas, 0)),
 		Max:    new(apportion.MaxReplicas),
 	}
-	t.health.Now.Limit(&out)
 	switch size := int64(t.health.Now.Size); {
 	case t.health.Pinned:
 		out.Min, *out.Max = size, size
 	case t.spec.MaxReplicas != nil:
 		*out.Max = int64(*t.spec.MaxReplicas)
 	}
+	t.health.Limit(&out)
 	return out
 }
 

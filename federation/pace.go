@@ -13,7 +13,7 @@ func (p *pass) pace() []Write {
 	blocked := p.blocked()
 	var writes []Write
 	for i, m := range present {
-		if m.health.Pinned || m.frozen {
+		if m.health.Pinned || m.health.Contested || m.frozen {
 			continue
 		}
 		to := p.makeRoom(m, clip(walked.Sizes[i]))

@@ -76,8 +76,8 @@ func (p *pass) full() string {
 		switch {
 		case m.Reach == Lost:
 			because = "lost"
-		case m.health.Pinned && m.Reach == Reachable:
-			because = "left alone, as something else writes it"
+		case m.health.Contested:
+			because = "written by something else"
 		case m.health.Pinned:
 			because = "not answering"
 		case m.Leaving:
@@ -190,7 +190,7 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 		case was.Reason == ReasonLost && s.Reachable:
 			events.Add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
 		}
-		if s.Reason == ReasonSecondWriter && was.Reason != ReasonSecondWriter {
+		if replica.NewlyLeftAlone(was.Overwrites, s.Overwrites) {
 			events.Add(v1.EventTypeWarning, ReasonSecondWriter, m.Name, "cluster %s: %s", m.Name, s.Message)
 		}
 		switch {

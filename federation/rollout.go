@@ -116,7 +116,7 @@ func (p *pass) takeTurns() {
 		m := &p.members[i]
 		l := &m.Local
 		switch {
-		case m.Reach != Reachable || !l.Exists || m.status.Name == "" || m.health.Pinned:
+		case m.Reach != Reachable || !l.Exists || m.status.Name == "" || m.health.Pinned || m.health.Contested:
 		case l.Foreign:
 			m.due = true
 		case l.Revision == p.revision:

@@ -38,10 +38,13 @@ func (p *pass) share() error {
 				m.health.Pending = clip(s.result.Pending)
 			}
 		case m.status.Name == "":
+		case !ok && m.health.Contested:
 		case !ok:
 			m.status.Reason, m.status.Message = ReasonNoEntry, m.why()
 		default:
-			p.assign(m, s, rebalanced[m.Name].result.Reason == apportion.ReasonCapacity)
+			if p.assign(m, s, rebalanced[m.Name].result.Reason == apportion.ReasonCapacity); m.health.Contested {
+				continue
+			}
 			m.status.Reason = replica.Reason(s.result.Reason)
 			m.status.Message = m.explain(s)
 			if m.bounded() {
@@ -148,7 +151,7 @@ func (p *pass) target(m *member) apportion.Target {
 	}
 	t.Min = min(t.Min, *t.Max)
 	m.low = t.Min
-	m.health.Now.Limit(&t)
+	m.health.Limit(&t)
 	if m.status.RollingSince != nil && t.Capacity != nil {
 		t.Current, t.Taken = *t.Capacity, new(*t.Capacity) // it may have one fewer for a while: see makeRoom
 	}

@@ -110,6 +110,15 @@ func (h Health) fineSince(before Health, now time.Time) *metav1.Time {
 	return nil
 }
 
+// Limit sets what a target may get in a request, and what counts as placed there. Of a contested one that is
+// no more than it has and no more than it was to have.
+func (t *Target) Limit(in *apportion.Target) {
+	if t.Now.Limit(in); t.Contested {
+		in.Max = new(min(ptr.Deref(in.Max, apportion.MaxReplicas), int64(t.Now.Size)))
+		in.Min, in.Current = min(in.Min, *in.Max), min(in.Current, int64(t.Share))
+	}
+}
+
 // Limit sets the capacity of a target in a request, and what counts as placed there: of the
 // replicas that it has, no more than it is able to run.
 func (h Health) Limit(t *apportion.Target) {

@@ -7,19 +7,24 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// LeftAlone reports whether a target is left alone that something else keeps changing, so that the two do
-// not go on overwriting each other.
+// LeftAlone reports whether a target is not written now because something else keeps changing it: the two
+// would go on overwriting each other.
 func LeftAlone(w *v1alpha1.ReplicaOverwrites) bool { return w != nil && w.LeftAloneUntil != nil }
 
+// NewlyLeftAlone reports whether a target is left alone for the first time since it was last written by
+// nobody else.
+func NewlyLeftAlone(before, now *v1alpha1.ReplicaOverwrites) bool {
+	return LeftAlone(now) && (before == nil || before.Count < maxOverwrites)
+}
+
 const (
-	// maxOverwrites is how often something else may change the size of a target before the target
-	// is left alone.
+	// maxOverwrites is how often something else may change a target before that is corrected less often.
 	maxOverwrites = 3
 	// forgetAfter is the time without a change after which earlier changes no longer count.
 	forgetAfter = 10 * time.Minute
 	// firstPause and lastPause bound how long a target is left alone after a change. The pause
-	// doubles each time the size is changed again afterwards.
-	firstPause, lastPause = 10 * time.Minute, 160 * time.Minute
+	// doubles each time the target is changed again afterwards.
+	firstPause, lastPause = time.Minute, 10 * time.Minute
 )
 
 // UpdateOverwrites returns what is known about another writer of a target, such as an autoscaler of its

@@ -33,7 +33,7 @@ func (s Step) busy() int64 { return s.down() - s.idle() }
 // Pace bounds how many running replicas leave their targets in one decision. The zero value allows
 // no more than what others replace.
 type Pace struct {
-	// Shrink is by how much the number of replicas asked for fell: as many of those that run beyond what
+	// Shrink is by how much the number of replicas asked for fell, and what somebody else has added: as many of those that run beyond what
 	// has to leave at once, and are no moves.
 	Shrink int64
 	// Stuck is how many desired replicas no target is able to run: those that run do not leave for

@@ -19,6 +19,12 @@ type Target struct {
 	Pinned bool
 	// Frozen reports that the target is not written now, although it takes part.
 	Frozen bool
+	// Contested reports that something else keeps changing the size. The target counts with its share of the
+	// replicas at most: what somebody else adds takes nothing away from other targets.
+	Contested bool
+	// Share is how many replicas the target was to have at the last decision, and Added how many somebody else
+	// has added since. Taking them away is no move.
+	Share, Added int32
 	// Unknown reports that the target was never read. It is taken to run what it has to.
 	Unknown bool
 	// Staying is how many of its pods no smaller size takes away that was written a moment ago; nil for
@@ -36,7 +42,10 @@ func (t *Target) step() Step {
 		Size: int64(t.Size), Desired: int64(t.Desired), Runnable: int64(t.Desired - t.Pending),
 		Running: int64(min(t.Now.Running, t.Size)), // pods beyond the size are about to be deleted
 	}
-	if t.Pinned || t.Frozen {
+	if t.Contested {
+		s.Running = min(s.Running, s.Runnable)
+	}
+	if t.Pinned || t.Frozen || t.Contested {
 		s.Desired = s.Size
 	}
 	if t.Unknown {
@@ -85,6 +94,7 @@ func (s *Set) Advance(t *podhealth.Timer) Paced {
 	for i, target := range s.Targets {
 		steps[i] = target.step()
 		pace.Leaving += target.leaving()
+		pace.Shrink += int64(target.Added)
 		if s.Silent && s.fell() == 0 && target.Now.Capacity == nil && steps[i].Running < steps[i].Size {
 			steps[i].Desired = max(steps[i].Desired, steps[i].Size) // those that are starting do not leave, either
 		}

@@ -83,7 +83,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m.gauges.Add(set, "unplaced_replicas", "Replicas that no target is able to run now, by Balancer.", unplaced)
 	m.gauges.Add(set, "unreadable_targets", "Targets that cannot be read, by Balancer.", count(reason(balancer.ReasonUnreadable, balancer.ReasonUnknown)))
 	m.gauges.Add(set, "missing_targets", "Targets that do not exist, by Balancer.", count(reason(balancer.ReasonMissing)))
-	m.gauges.Add(set, "contested_targets", "Targets that are left alone because something else also writes their sizes, by Balancer.", count(reason(balancer.ReasonSecondWriter)))
+	m.gauges.Add(set, "contested_targets", "Targets whose sizes something else also writes, by Balancer.", count(reason(balancer.ReasonSecondWriter)))
 	metricset.Preset(m.phases, []string{phaseRead, phaseDecide, phaseWrite, phaseStore})
 	metricset.Preset(m.replicas, []string{up, down})
 	metricset.Preset(m.rescales, []string{up, down}, passes.Results)
