@@ -75,6 +75,7 @@ race: ## Run the tests of the concurrent packages under the race detector.
 
 worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSets and WorkloadSpreads, more than test does (WORLDS=10000 FROM=0).
 	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
+	@$(GO) test ./replica -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(EditsInFlight|NothingMovesTwice)$$' -worlds $(WORLDS) -from $(FROM)
 	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./federation -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopSettles$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./workloadspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsAfterQuiet$$' -loops $(WORLDS) -from $(FROM)
