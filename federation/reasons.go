@@ -73,7 +73,7 @@ const (
 	// ReasonStopping: there are more pods than replicas.
 	ReasonStopping = "Stopping"
 	// ReasonDeleting: the object is deleted, and some of its local objects are still there; or a local object
-	// is being deleted that is to be created again.
+	// is being deleted, and is created again when it is gone.
 	ReasonDeleting = "Deleting"
 	// ReasonClear: the preferences say what they mean.
 	ReasonClear = "Clear"
