@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/doctor"
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -156,6 +157,14 @@ func (c *checkup) take(item document.Item) error {
 			c.statuses = append(c.statuses, object)
 		}
 		return nil
+	case *document.ProvisioningRequest:
+		if object.Spec.ProvisioningClassName == autoscaler.AtomicClass {
+			request := doctor.Request{Name: object.Namespace + "/" + object.Name}
+			for i := range object.Spec.PodSets {
+				request.Pods += int(object.Spec.PodSets[i].Count)
+			}
+			c.seen.Requests = append(c.seen.Requests, request)
+		}
 	case *v1.Pod:
 		c.seen.AddWorkload(object)
 	case *v1.Node:

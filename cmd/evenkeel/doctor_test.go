@@ -153,6 +153,32 @@ func TestDoctorReadsASnapshot(t *testing.T) {
 	}
 }
 
+// A ProvisioningRequest of the cluster decides how small the increases of an expander may be, and whether it is enough.
+func TestDoctorMindsProvisioningRequests(t *testing.T) {
+	text, err := io.ReadAll(open(t, "testdata/clusters/taints.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const request = "\n---\napiVersion: autoscaling.x-k8s.io/v1\nkind: ProvisioningRequest\nmetadata: {name: training, namespace: ml}\n" +
+		"spec: {provisioningClassName: %s.autoscaling.x-k8s.io, podSets: [{podTemplateRef: {name: t}, count: 3}, {podTemplateRef: {name: t}, count: %d}]}\n"
+	for name, c := range map[string]struct {
+		class string
+		count int
+		want  string
+	}{
+		"small":          {"best-effort-atomic-scale-up", 9, "--max-nodes-per-scaleup=12"},
+		"large":          {"best-effort-atomic-scale-up", 97, "the largest here has 100 pods"},
+		"no nodes of it": {"check-capacity", 97, "none is there now"},
+	} {
+		dump := strings.NewReplacer("v1.29.0", "v1.36.0", "- --cloud-provider=aws", "- --cloud-provider=aws\n        - --enable-provisioning-requests=true").Replace(string(text))
+		var out, problems bytes.Buffer
+		code := run(t.Context(), []string{"doctor", "-"}, strings.NewReader(dump+fmt.Sprintf(request, c.class, c.count)), &out, &problems)
+		if code != exitFailure || problems.Len() > 0 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: exit code %d, %s%s, want %q", name, code, problems.String(), out.String(), c.want)
+		}
+	}
+}
+
 // TestDoctorSimulates plays the pods of a dump: as it is all nodes are in one group, and as recommended they are even.
 func TestDoctorSimulates(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.html")

@@ -46,7 +46,7 @@ func (d *diagnoser) sets() {
 	plan := d.fleet.plan(labels)
 	way := WayAutoscaler
 	if !plan.possible {
-		way = WayExpander
+		way = d.expander()
 	}
 	if d.steers == "" {
 		d.unbalanced(shared, way)

@@ -149,18 +149,63 @@ func (d *diagnoser) asked() {
 	}
 }
 
-// scaleUps looks whether increases are small enough for an expander to make sets even: each goes to one group.
+// mostPerScaleUp is the largest increase with which an expander still makes sets even: each goes to one group.
+const mostPerScaleUp = 20
+
+// expander is the least way in which evenkeel chooses the groups: as an expander alone, which needs small increases, or in one that
+// splits increases of any size, if a ProvisioningRequest needs a large one. Such a request gets all its nodes at once or none.
+func (d *diagnoser) expander() Way {
+	largest, served := d.largestRequest()
+	switch {
+	case !served || largest.Pods > 0 && largest.Pods <= mostPerScaleUp:
+		return WayExpander
+	case d.by.Flags.Get("cloud-provider", "") == "externalgrpc":
+		return WaySidecar
+	}
+	return WayLinked
+}
+
+// largestRequest is the ProvisioningRequest with the most pods, without any if there is none. Cluster Autoscaler
+// serves them only if it is started so.
+func (d *diagnoser) largestRequest() (largest Request, served bool) {
+	if d.by == nil || !d.by.Flags.Is("enable-provisioning-requests", false) {
+		return Request{}, false
+	}
+	for _, r := range d.o.Requests {
+		if r.Pods > largest.Pods {
+			largest = r
+		}
+	}
+	return largest, true
+}
+
+// scaleUps looks whether increases are small enough for an expander to make sets even, and large enough for each ProvisioningRequest.
 func (d *diagnoser) scaleUps(balancing bool) {
-	const name, most = "max-nodes-per-scaleup", 20
+	const name = "max-nodes-per-scaleup"
+	largest, _ := d.largestRequest()
 	bound, err := strconv.Atoi(d.by.Flags.Get(name, "1000"))
 	switch {
 	case balancing:
 		d.note("Cluster Autoscaler balances by itself too, so evenkeel chooses the set, and Cluster Autoscaler splits over the groups that it takes for similar")
-	case err == nil && bound > most:
-		d.find(Finding{
+	case err == nil && bound > mostPerScaleUp:
+		f := Finding{
 			Severity: Error, Reason: LargeScaleUps, Message: fmt.Sprintf("--%s is %d, and up to so many nodes go to one group whatever evenkeel chooses", name, bound),
 			Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split",
-		})
+		}
+		if way := d.expander(); way != WayExpander {
+			f.Way, f.Flags, f.Remedy = way, nil, "let evenkeel split the increases, as ProvisioningRequests need large ones"
+		}
+		d.find(f)
+	case err == nil && largest.Pods > bound:
+		f := Finding{
+			Severity: Warning, Reason: RequestTooLarge,
+			Message: fmt.Sprintf("the ProvisioningRequest %s has %d pods and may need as many nodes at once, but --%s is %d: then it is never provisioned", largest.Name, largest.Pods, name, bound),
+			Flags:   []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split",
+		}
+		if way := d.expander(); way != WayExpander {
+			f.Way, f.Flags, f.Remedy = way, nil, "let evenkeel split the increases, and take the flag away"
+		}
+		d.find(f)
 	}
 }
 

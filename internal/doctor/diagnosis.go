@@ -121,6 +121,7 @@ const (
 	NotAsked           Reason = "NotAsked"
 	AskedLate          Reason = "AskedLate"
 	LargeScaleUps      Reason = "LargeScaleUps"
+	RequestTooLarge    Reason = "RequestTooLarge"
 	Uneven             Reason = "Uneven"
 	AtMaximum          Reason = "AtMaximum"
 	QuotaReached       Reason = "QuotaReached"

@@ -101,6 +101,9 @@ func TestFindings(t *testing.T) {
 			n.Labels[key] = value
 		}
 	}
+	tainted := func(o *Observation) {
+		o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
+	}
 	for name, c := range map[string]struct {
 		o       *Observation
 		change  func(o *Observation)
@@ -160,31 +163,58 @@ func TestFindings(t *testing.T) {
 			flags: []string{"--balancing-label=node.kubernetes.io/instance-type"}, without: []string{"--balancing-ignore-label=eks.amazonaws.com/nodegroup"},
 		},
 		"a taint is not compared": {
-			o: cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws")),
-			change: func(o *Observation) {
-				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
-			},
-			want: map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
+			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws")),
+			change: tainted,
+			want:   map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
 			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
 		},
 		"the flag is off and would join what differs by a taint": {
-			o: cluster(map[string]int{"a": 4, "b": 2, "t": 2}, deployment("x/cluster-autoscaler:1.29", "--cloud-provider=aws", "--expander=price")),
-			change: func(o *Observation) {
-				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
-			},
-			want: map[Reason]int{BalancingOff: 1, OldVersion: 0}, way: WayExpander,
+			o:      cluster(map[string]int{"a": 4, "b": 2, "t": 2}, deployment("x/cluster-autoscaler:1.29", "--cloud-provider=aws", "--expander=price")),
+			change: tainted,
+			want:   map[Reason]int{BalancingOff: 1, OldVersion: 0}, way: WayExpander,
 			flags: []string{"--expander=price,grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
 		},
 		"a taint is not compared, on Azure": {
-			o: cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=azure")),
-			change: func(o *Observation) {
-				o.group("t").Template.Node.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
-			},
-			want: map[Reason]int{NotSimilar: 0}, way: WayExpander,
+			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=azure")),
+			change: tainted,
+			want:   map[Reason]int{NotSimilar: 0}, way: WayExpander,
 			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=5"},
 		},
 		"prices come before evenkeel": {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")), way: WayNothing,
+		},
+		"all or nothing, of few pods": {
+			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests")),
+			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/small", 3}, {"d/large", 12}} },
+			want:   map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=12"},
+		},
+		"all or nothing, of many pods": {
+			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests", "--max-nodes-per-scaleup=50")),
+			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/large", 120}} },
+			want:   map[Reason]int{JoinedWrongly: 0}, way: WayLinked, flags: []string{}, without: []string{"--max-nodes-per-scaleup=50"},
+		},
+		"all or nothing, none seen, with an external provider": {
+			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=externalgrpc", "--enable-provisioning-requests=true", "--balancing-ignore-label=eks.amazonaws.com/nodegroup")),
+			change: tainted, want: map[Reason]int{JoinedWrongly: 0}, way: WaySidecar,
+		},
+		"all or nothing, where Cluster Autoscaler does not look at it": {
+			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/large", 120}} },
+			want:   map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+		},
+		"all or nothing, more than evenkeel expander lets pass": {
+			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80", "--enable-provisioning-requests", "--max-nodes-per-scaleup=5"), evenkeel("expander")),
+			change: func(o *Observation) { o.Requests = []Request{{"d/large", 12}} }, want: map[Reason]int{RequestTooLarge: 0}, way: WayNothing,
+		},
+		"all or nothing, too large for evenkeel expander": {
+			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80", "--enable-provisioning-requests", "--max-nodes-per-scaleup=5"), evenkeel("expander")),
+			change: func(o *Observation) { o.Requests = []Request{{"d/large", 120}} }, want: map[Reason]int{RequestTooLarge: 0}, way: WayLinked,
+		},
+		"all or nothing, with increases that are too large for evenkeel expander": {
+			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80", "--enable-provisioning-requests"), evenkeel("expander")),
+			want: map[Reason]int{LargeScaleUps: 0}, way: WayLinked,
 		},
 		"a node has a label of its own": {
 			o:      cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
@@ -323,7 +353,7 @@ var seen = map[Reason]bool{}
 // reasons are all of them.
 var reasons = []Reason{
 	NoAutoscaler, SeveralAutoscalers, AutoscalerDown, NoStatus, OldStatus, NoGroups, OldVersion, IgnoredFlags, BalancingOff, NotSimilar, JoinedWrongly, NodesDiffer,
-	NotAsked, AskedLate, LargeScaleUps, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
+	NotAsked, AskedLate, LargeScaleUps, RequestTooLarge, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
 }
 
 func TestTheManualListsAllReasons(t *testing.T) {

@@ -29,12 +29,20 @@ type Observation struct {
 	Pools []string
 	// Pending are the pending pods with topology spread constraints.
 	Pending []explain.PendingSpread
+	// Requests are the ProvisioningRequests that are all or nothing.
+	Requests []Request
 	// Missing are the rights that the reader lacks, and the consequences.
 	Missing []string
 	// Notes are what else the reader has to say.
 	Notes []string
 	// Now is when this was so; zero if nobody knows, and then nothing is taken for old.
 	Now time.Time
+}
+
+// Request is a ProvisioningRequest, which needs at most a node for each of its pods.
+type Request struct {
+	Name string // with its namespace
+	Pods int
 }
 
 // Group is a node group.

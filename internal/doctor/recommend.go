@@ -33,12 +33,8 @@ func (d *diagnoser) recommend() {
 		d.recommendFlags(r)
 	case WayExpander:
 		d.recommendExpander(r)
-	case WaySidecar:
-		r.Flags = []string{"--balance-similar-node-groups=true"}
-		r.Text = "run evenkeel sidecar between Cluster Autoscaler and its provider: it sees scale-downs too (docs/sidecar.md)"
-	case WayLinked:
-		r.Flags = []string{"--balance-similar-node-groups=true"}
-		r.Text = "run a Cluster Autoscaler with evenkeel linked, which balances scale-downs too, if what they cost is worth a build of your own; else do nothing (docs/custom-autoscaler.md)"
+	case WaySidecar, WayLinked:
+		d.recommendSplitting(r)
 	case WayNothing:
 		r.Text = d.nothing()
 	}
@@ -93,17 +89,40 @@ func (d *diagnoser) recommendFlags(r *Recommendation) {
 	}
 }
 
+// recommendSplitting recommends an evenkeel that splits increases.
+func (d *diagnoser) recommendSplitting(r *Recommendation) {
+	r.Flags = []string{"--balance-similar-node-groups=true"}
+	r.Text = "run evenkeel sidecar between Cluster Autoscaler and its provider: it sees scale-downs too (docs/sidecar.md)"
+	if r.Way == WayLinked {
+		r.Text = "run a Cluster Autoscaler with evenkeel linked, which balances scale-downs too, if what they cost is worth a build of your own; else do nothing (docs/custom-autoscaler.md)"
+	}
+	if d.expander() == WayExpander || !slices.ContainsFunc(d.result.Findings, func(f Finding) bool { return f.Way == r.Way && f.Reason != Uneven }) {
+		return
+	}
+	text := "evenkeel expander alone needs small increases, and a ProvisioningRequest that is all or nothing needs all its nodes in one: "
+	if largest, _ := d.largestRequest(); largest.Pods > 0 {
+		text += fmt.Sprintf("the largest here has %s", spelling.Count(largest.Pods, "pod"))
+	} else {
+		text += fmt.Sprintf("none is there now; if none ever needs more than %d, the expander is enough, with that --max-nodes-per-scaleup", mostPerScaleUp)
+	}
+	d.note(text)
+	for _, value := range d.by.Flags.All("max-nodes-per-scaleup") {
+		r.Without = append(r.Without, "--max-nodes-per-scaleup="+value)
+	}
+}
+
 // perScaleUp bounds an increase that an expander directs: each goes to one group. Each is a call too, of which a scale set of Azure takes
-// twelve at once and then four a minute (docs/expander.md).
+// twelve at once and then four a minute (docs/expander.md). A ProvisioningRequest that is all or nothing is one increase.
 func (d *diagnoser) perScaleUp() int {
 	const many, bound, onAzure = 300, 10, 5
+	largest, _ := d.largestRequest()
 	switch {
 	case len(d.o.Nodes) > many:
-		return bound
+		return max(bound, largest.Pods)
 	case d.cloud(d.o.Nodes) == "azure":
-		return onAzure
+		return max(onAzure, largest.Pods)
 	}
-	return 1
+	return max(1, largest.Pods)
 }
 
 // byPrice is the strategy that only Cluster Autoscaler has, since it alone knows the prices of its cloud: it must come before evenkeel.
@@ -124,8 +143,8 @@ func (d *diagnoser) recommendExpander(r *Recommendation) {
 		"--expander=" + chain + "," + strategies, "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
 		"--balance-similar-node-groups=false", fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp()),
 	}
-	if d.by != nil && d.by.Flags.Is("enable-provisioning-requests", false) {
-		d.note("a ProvisioningRequest that is all or nothing gets no room if it needs more nodes than --max-nodes-per-scaleup: choose that for the largest")
+	if largest, _ := d.largestRequest(); largest.Pods > 0 {
+		d.note(fmt.Sprintf("a ProvisioningRequest that is all or nothing gets no room if it needs more nodes than --max-nodes-per-scaleup: the largest here has %s", spelling.Count(largest.Pods, "pod")))
 	}
 	r.Text = fmt.Sprintf("run evenkeel expander with --expander=%s, and let Cluster Autoscaler ask it: its own flags do not give these sets", strategies)
 	if d.by == nil {
