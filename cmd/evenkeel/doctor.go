@@ -45,17 +45,17 @@ service account. Nothing is written to it. A FILE contains lists or objects as k
 stands for the files in it, "-" is standard input. Have nodes, pods and Deployments in them, and Cluster Autoscaler's status:
   kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml
 
+With -o html it is a page that compares what --simulate plays.
+
 The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or a file is wrong.`,
 		Example: `  evenkeel doctor --context production
   evenkeel doctor dump.yaml status.yaml -o wide
+  evenkeel doctor dump.yaml status.yaml -o html > doctor.html
   kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml | evenkeel doctor -`,
 		GroupID: groupAnswers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			silence()
 			c.files = slices.Concat(c.files, args)
-			if err := cmp.Or(misuse(c.page != "" && !c.simulated, "the page compares what --simulate plays", "--report without --simulate"), canReplace(c.page)); err != nil {
-				return err
-			}
 			printer := output.Printer(cmd)
 			var seen *doctor.Observation
 			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
@@ -71,14 +71,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 			if err != nil {
 				return &usageError{err, "a node says what a new one looks like"}
 			}
-			if c.simulated {
-				err := c.rehearse(cmd.Context(), diagnosis, meter)
-				meter.end()
-				if err != nil {
-					return err
-				}
-			}
-			if err := printer.Result(diagnosis, diagnosisParts(printer.Wide(), &diagnosis.Status)...); err != nil {
+			if err := c.show(cmd, printer, diagnosis, meter); err != nil {
 				return err
 			}
 			if len(diagnosis.Status.Findings) > 0 {
@@ -94,9 +87,8 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 	flags.Var(&c.limit, "max-file-size", "refuse larger files")
 	flags.StringVar(&c.snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler: the templates that it compares, also of groups without nodes")
 	flags.BoolVar(&c.simulated, "simulate", false, "also play the cluster's own pods, all pending, on its groups without nodes: with Cluster Autoscaler alone and with evenkeel")
-	flags.StringVar(&c.page, "report", "", "with --simulate: FILE, also write an HTML page to it that compares the runs")
 	c.live.addTo(flags)
-	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
+	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML, printing.HTML)
 	return cmd
 }
 
@@ -105,10 +97,25 @@ type checkup struct {
 	fromDump
 	snapshot  string // file
 	simulated bool
-	page      string // file
 	dump      simulate.Dump
 	seen      doctor.Observation
 	statuses  []*v1.ConfigMap
+}
+
+// show plays the pods if that is wanted, and prints the result.
+func (c *checkup) show(cmd *cobra.Command, printer *printing.Printer, diagnosis *doctor.Diagnosis, meter *meter) (err error) {
+	var comparison *v1alpha1.ScenarioComparison
+	if c.simulated || printer.HTML() {
+		comparison, err = c.rehearse(cmd.Context(), diagnosis, meter)
+		meter.end()
+		if err != nil {
+			return err
+		}
+	}
+	if printer.HTML() {
+		return writeComparison(cmd.OutOrStdout(), comparison, c.seen.GroupsProblem)
+	}
+	return printer.Result(diagnosis, diagnosisParts(printer.Wide(), &diagnosis.Status)...)
 }
 
 // observe reads all that is known of the cluster.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -92,15 +93,16 @@ func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*
 	return simulate.Load(&doc, simulate.Files{Open: r.open})
 }
 
-// rehearse plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis.
-func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *meter) error {
+// rehearse plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis. What
+// it returns compares the runs; it is nil if the node groups are not known.
+func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *meter) (*v1alpha1.ScenarioComparison, error) {
 	dumped := c.scenario()
 	if dumped == nil {
-		return nil
+		return nil, nil
 	}
 	r, err := newRehearsal(dumped)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var now, then doctor.Flags
 	minor := 0
@@ -127,14 +129,14 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 	for _, one := range runs {
 		setup, err := r.setup(one.mode, minor, one.flags)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		setup.Name = one.name
 		setups = append(setups, setup)
 	}
 	reports, err := play(ctx, setups, meter)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, report := range reports {
 		s := &report.Status
@@ -146,11 +148,11 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 			Autoscaler: runs[i].name, Nodes: s.NodesOrdered, Apart: d.Status.ApartWith(sizes), Running: s.Running, Pending: s.Pending, Wait: s.PendingTime.P99.Duration.String(),
 		})
 	}
-	return c.writeRehearsal(reports)
+	return compareRehearsal(reports), nil
 }
 
-// writeRehearsal writes the page that compares the runs, if a file is named for it.
-func (c *checkup) writeRehearsal(reports []*v1alpha1.ScenarioReport) error {
+// compareRehearsal compares the runs with the first of them.
+func compareRehearsal(reports []*v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
 	option := v1alpha1.ChangedOption{Name: "autoscaler"}
 	var names []json.RawMessage
 	for _, r := range reports {
@@ -158,8 +160,13 @@ func (c *checkup) writeRehearsal(reports []*v1alpha1.ScenarioReport) error {
 	}
 	option.Baseline, option.Changed, option.Further = names[0], names[1], names[2:]
 	reports[0].Name = "doctor" // the title
-	comparison := simulate.Compare(reports[0], reports[1], []v1alpha1.ChangedOption{option}, slices.Clone(reports[2:])...)
-	return writePage(c.page, []*v1alpha1.ScenarioComparison{comparison}, func(c *v1alpha1.ScenarioComparison) htmlreport.Result {
-		return htmlreport.Result{Comparison: c}
-	})
+	return simulate.Compare(reports[0], reports[1], []v1alpha1.ChangedOption{option}, slices.Clone(reports[2:])...)
+}
+
+// writeComparison writes the page that compares the runs. Without any the problem says why.
+func writeComparison(to io.Writer, comparison *v1alpha1.ScenarioComparison, problem string) error {
+	if comparison == nil {
+		return &usageError{errors.New(problem), "a page compares runs of the node groups; -o table shows what is known without them"}
+	}
+	return htmlreport.Write(to, []htmlreport.Result{{Comparison: comparison}})
 }

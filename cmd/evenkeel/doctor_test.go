@@ -181,13 +181,15 @@ func TestDoctorMindsProvisioningRequests(t *testing.T) {
 
 // TestDoctorSimulates plays the pods of a dump: as it is all nodes are in one group, and as recommended they are even.
 func TestDoctorSimulates(t *testing.T) {
-	page := filepath.Join(t.TempDir(), "page.html")
-	var out, problems bytes.Buffer
-	if code := run(t.Context(), []string{"doctor", "../../configs/examples/cluster-dump.yaml", "--simulate", "--report", page, "-o", "json"}, strings.NewReader(""), &out, &problems); code != exitFailure {
-		t.Fatalf("exit code %d: %s", code, problems.String())
+	doctorOf := func(args ...string) string {
+		var out, problems bytes.Buffer
+		if code := run(t.Context(), append([]string{"doctor", "../../configs/examples/cluster-dump.yaml"}, args...), strings.NewReader(""), &out, &problems); code != exitFailure {
+			t.Fatalf("exit code %d: %s", code, problems.String())
+		}
+		return out.String()
 	}
 	var d doctor.Diagnosis
-	if err := json.Unmarshal(out.Bytes(), &d); err != nil {
+	if err := json.Unmarshal([]byte(doctorOf("--simulate", "-o", "json")), &d); err != nil {
 		t.Fatal(err)
 	}
 	apart := map[string]int{}
@@ -199,12 +201,12 @@ func TestDoctorSimulates(t *testing.T) {
 	if len(apart) != len(simulate.Modes())+1 || apart["stock"] < 4 || apart["stock, as recommended"] > 1 || apart["linked"] > 0 || apart["sidecar"] > 0 {
 		t.Errorf("nodes apart: %v", apart)
 	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	page := doctorOf("-o", "html")
+	if !strings.HasPrefix(strings.TrimSpace(page), "<!DOCTYPE html>") {
+		t.Errorf("the page begins with %.60q", page)
 	}
 	for name := range apart {
-		if !strings.Contains(strings.ToLower(string(text)), name) {
+		if !strings.Contains(strings.ToLower(page), name) {
 			t.Errorf("the page does not name the run %q", name)
 		}
 	}
@@ -222,10 +224,10 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no such file":  {"missing.yaml"},
 		"holds no Node": {"../../configs/examples/split.yaml"},
-		"--kubeconfig does not go with dump.yaml": {"dump.yaml", "--kubeconfig=k"},
-		"must be one of table, wide, json, yaml":  {"-o", "html"},
-		"must be a time":                          {"--now=noon"},
-		"--report without --simulate":             {"--report=page.html"},
+		"--kubeconfig does not go with dump.yaml":      {"dump.yaml", "--kubeconfig=k"},
+		"must be one of table, wide, json, yaml, html": {"-o", "pdf"},
+		"must be a time": {"--now=noon"},
+		"--group-label":  {"testdata/clusters/none.yaml", "-o", "html", "--group-label=missing"},
 	} {
 		var out, problems bytes.Buffer
 		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage || !strings.Contains(problems.String(), want) || out.Len() > 0 {

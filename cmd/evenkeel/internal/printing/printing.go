@@ -19,14 +19,15 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
-// The formats, which are the values of -o. Wide is a table with more columns, and Name is one name for
-// each object.
+// The formats, which are the values of -o. Wide is a table with more columns, Name is one name for
+// each object, and HTML is a page that the command writes by itself.
 const (
 	Table = "table"
 	Wide  = "wide"
 	JSON  = "json"
 	YAML  = "yaml"
 	Name  = "name"
+	HTML  = "html"
 )
 
 // Flags are the flags of a command that prints results. The zero value is ready for AddTo.
@@ -151,6 +152,9 @@ func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
 
 // Names reports whether to print only the names of objects.
 func (p *Printer) Names() bool { return p.format == Name }
+
+// HTML reports whether to print a page.
+func (p *Printer) HTML() bool { return p.format == HTML }
 
 // Wide reports whether tables also show wide columns.
 func (p *Printer) Wide() bool { return p.format == Wide }
