@@ -31,11 +31,39 @@ var stockIgnoredBy = map[string][]string{
 	"gce": {"topology.gke.io/zone"},
 }
 
+// stockLate are labels of stockIgnoredBy that old releases do not ignore: those from a minor release on do, and before it
+// some from a patch on.
+var stockLate = []struct {
+	cloud   string
+	labels  []string
+	from    int
+	patches map[int]int
+}{
+	{"aws", []string{"topology.k8s.aws/zone-id"}, 35, map[int]int{32: 6, 33: 4, 34: 3}},
+	{"azure", []string{
+		"aksEngineVersion", "creationSource", "poolName", "resourceNameSuffix", "kubernetes.azure.com/node-image-version", "kubernetes.azure.com/consolidated-additional-properties",
+	}, 31, map[int]int{30: 3}},
+}
+
+// StockLate returns the labels without a meaning that Cluster Autoscaler 1.minor.patch compares on a cloud and a later release
+// ignores, and the first patch of this minor release that does; 0 if none does. A negative patch is the last one.
+func StockLate(cloud string, minor, patch int) (labels []string, fixed int) {
+	for _, late := range stockLate {
+		first, some := late.patches[minor]
+		mended := minor >= late.from || some && (patch < 0 || patch >= first)
+		if late.cloud == cloud && !mended {
+			return late.labels, first
+		}
+	}
+	return nil, 0
+}
+
 // NewStockIndex returns an Index that compares groups as Cluster Autoscaler does without evenkeel, in
 // its build for a cloud: "aws", "azure" or "gce", as providerIDs begin there, and anything else for the
 // others. Of the options IgnoreLabels, Labels and the ratios count. That two groups of one Azure node
-// pool are similar whatever else differs is left out: a pool is one group.
-func NewStockIndex(cloud string, o Options) (*Index, error) {
+// pool are similar whatever else differs is left out: a pool is one group. The labels of late are compared
+// as well; StockLate says which these are in an old release.
+func NewStockIndex(cloud string, o Options, late ...string) (*Index, error) {
 	if len(o.Labels) > 0 {
 		return NewIndex(o)
 	}
@@ -46,7 +74,7 @@ func NewStockIndex(cloud string, o Options) (*Index, error) {
 	for kind, given := range o.givenRatios() {
 		c.ratios[kind] = *given
 	}
-	x := newIndex(newStockRule(cloud, c))
+	x := newIndex(newStockRule(cloud, c, late...))
 	x.options = Options{IgnoreLabels: slices.Clone(o.IgnoreLabels)}
 	return x, nil
 }
@@ -69,9 +97,12 @@ func StockCloud(nodes iter.Seq[*v1.Node]) string {
 // Against the product's rule: a resource listed on one side only makes a
 // difference, a negative free amount always does, free is compared for resources
 // some pod requests, labels are taken as they are, and taints are not looked at.
-func newStockRule(cloud string, c changes) *rule {
+func newStockRule(cloud string, c changes, late ...string) *rule {
 	ignored := map[string]bool{}
-	for _, key := range slices.Concat(stockIgnored, stockIgnoredBy[cloud], c.ignore) {
+	for _, key := range slices.Concat(stockIgnored, stockIgnoredBy[cloud]) {
+		ignored[key] = !slices.Contains(late, key)
+	}
+	for _, key := range c.ignore {
 		ignored[key] = true
 	}
 	r := &rule{kind: stockRule, limits: defaultRatios}

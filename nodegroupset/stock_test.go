@@ -61,3 +61,38 @@ func TestStockIndex(t *testing.T) {
 		})
 	}
 }
+
+// Old releases compare labels of places and of node pools that later ones ignore.
+func TestLabelsThatOldReleasesCompare(t *testing.T) {
+	const zone, pool = "topology.k8s.aws/zone-id", "kubernetes.azure.com/node-image-version"
+	for _, test := range []struct {
+		cloud        string
+		minor, patch int
+		label        string // empty if there are none
+		fixed        int
+	}{
+		{"aws", 31, 5, zone, 0}, {"aws", 33, 3, zone, 4}, {"aws", 33, 4, "", 0}, {"aws", 33, -1, "", 0}, {"aws", 35, 0, "", 0}, {"gce", 30, 0, "", 0},
+		{"azure", 30, 2, pool, 3}, {"azure", 30, 3, "", 0}, {"azure", 31, 0, "", 0},
+	} {
+		labels, fixed := StockLate(test.cloud, test.minor, test.patch)
+		if (test.label == "") != (labels == nil) || test.label != "" && !slices.Contains(labels, test.label) || fixed != test.fixed {
+			t.Errorf("%s, 1.%d.%d: %v, fixed in %d", test.cloud, test.minor, test.patch, labels, fixed)
+		}
+		index, err := NewStockIndex(test.cloud, Options{}, labels...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := zone
+		if test.cloud == "azure" {
+			key = pool
+		}
+		for _, name := range []string{"a", "b"} {
+			if err := index.Set(name, stockTemplate(map[string]string{key: name}, "")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if similar := index.AreSimilar("a", "b"); similar != (test.label == "" && test.cloud != "gce") {
+			t.Errorf("%s, 1.%d.%d: similar %t", test.cloud, test.minor, test.patch, similar)
+		}
+	}
+}

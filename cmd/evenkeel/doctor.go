@@ -172,7 +172,7 @@ func (c *checkup) take(item document.Item) error {
 			}
 			c.seen.Requests = append(c.seen.Requests, request)
 		}
-	case *v1.Pod:
+	case *appsv1.StatefulSet, *v1.Pod:
 		c.seen.AddWorkload(object)
 	case *v1.Node:
 		c.seen.Nodes = append(c.seen.Nodes, object)

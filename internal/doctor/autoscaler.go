@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // program is the name of Cluster Autoscaler's binary and of its image.
@@ -17,18 +19,19 @@ const program = "cluster-autoscaler"
 
 // Autoscaler is a Cluster Autoscaler of the cluster.
 type Autoscaler struct {
-	// Kind, Namespace and Name are the object that runs it: a Deployment, else a Pod.
+	// Kind, Namespace and Name are the object that runs it: a Deployment or StatefulSet, else a Pod.
 	Kind, Namespace, Name string
 	Container, Image      string
-	// Minor is 36 for 1.36; 0 if the tag of the image does not say.
-	Minor int
+	// Minor and Patch are 36 and 1 for 1.36.1; 0 and -1 if the tag of the image does not say.
+	Minor, Patch int
 	// Linked says that evenkeel is linked into it, by the name of the image.
 	Linked bool
 	// Replicas are those wanted, Ready those that run.
 	Replicas, Ready int32
 	Flags           Flags
 
-	position int // of the container
+	position int  // of the container
+	owned    bool // a pod of a workload
 }
 
 // Steering is an evenkeel that Cluster Autoscaler may ask.
@@ -45,17 +48,15 @@ func (a *Autoscaler) Version() string {
 	return "1." + strconv.Itoa(a.Minor)
 }
 
-// AddWorkload takes a Deployment or a Pod and reports whether Cluster Autoscaler or evenkeel runs in it. Other
-// objects are passed over. Pods of a Deployment that is known count once, with it.
+// AddWorkload takes a Deployment, a StatefulSet or a Pod and reports whether Cluster Autoscaler or evenkeel runs in it. Other
+// objects are passed over. Pods of a workload that is known count once, with it.
 func (o *Observation) AddWorkload(object any) bool {
 	found := false
 	switch w := object.(type) {
 	case *appsv1.Deployment:
-		replicas := int32(1)
-		if w.Spec.Replicas != nil {
-			replicas = *w.Spec.Replicas
-		}
-		found = o.addTemplate("Deployment", &w.ObjectMeta, &w.Spec.Template.Spec, replicas, w.Status.ReadyReplicas)
+		found = o.addTemplate("Deployment", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
+	case *appsv1.StatefulSet:
+		found = o.addTemplate("StatefulSet", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
 	case *v1.Pod:
 		ready := int32(0)
 		for _, c := range w.Status.Conditions {
@@ -81,9 +82,11 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 		if !strings.HasPrefix(image, program) && !flags.names(program) {
 			continue
 		}
+		minor, patch := releaseOf(tag)
+		owner := metav1.GetControllerOfNoCopy(meta)
 		o.Autoscalers = append(o.Autoscalers, Autoscaler{
-			Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minorOf(tag),
-			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i,
+			Kind: kind, Namespace: cmp.Or(meta.Namespace, metav1.NamespaceDefault), Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minor, Patch: patch,
+			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i, owned: owner != nil && owner.Kind != "Node",
 		})
 		found = true
 	}
@@ -97,18 +100,21 @@ func splitImage(image string) (name, tag string) {
 	return name, tag
 }
 
-var release = regexp.MustCompile(`(?:^|[^0-9.])1\.(\d+)(?:\D|$)`)
+var release = regexp.MustCompile(`(?:^|[^0-9.])1\.(\d+)(?:\.(\d+))?(?:\D|$)`)
 
-func minorOf(tag string) int {
+func releaseOf(tag string) (minor, patch int) {
 	match := release.FindStringSubmatch(tag)
 	if match == nil {
-		return 0
+		return 0, -1
 	}
 	minor, err := strconv.Atoi(match[1])
 	if err != nil {
-		return 0
+		return 0, -1
 	}
-	return minor
+	if patch, err = strconv.Atoi(match[2]); err != nil {
+		return minor, -1
+	}
+	return minor, patch
 }
 
 // evenkeelIn returns what evenkeel does in a container; empty if it is something else.
@@ -126,16 +132,14 @@ func evenkeelIn(image string, words []string) Way {
 	return ""
 }
 
-// settle leaves out pods of workloads that are known otherwise: a Deployment, or a pod of the same owner.
+// settle leaves out pods of workloads that are known otherwise: the workload itself, or a pod of the same owner. Those that run come
+// first.
 func (o *Observation) settle() {
-	of := func(kind string) bool {
-		return slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind == kind })
-	}
-	if of("Deployment") {
-		o.Autoscalers = slices.DeleteFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind == "Pod" })
+	if slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind != "Pod" }) {
+		o.Autoscalers = slices.DeleteFunc(o.Autoscalers, func(a Autoscaler) bool { return a.owned })
 	}
 	slices.SortStableFunc(o.Autoscalers, func(a, b Autoscaler) int {
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+		return cmp.Or(cmp.Compare(min(b.Ready, 1), min(a.Ready, 1)), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 	})
 	// Replicas are pods with equal containers.
 	o.Autoscalers = slices.CompactFunc(o.Autoscalers, func(a, b Autoscaler) bool {
@@ -155,6 +159,9 @@ type Flags struct {
 // switches are the flags without a value of their own that matter here.
 var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up", "enable-provisioning-requests"}
 
+// quotes are those of a shell.
+const quotes = `"'`
+
 // readFlags reads the command of a container, also where a shell runs it.
 func readFlags(command, args []string) Flags {
 	f := Flags{words: slices.Concat(command, args), values: map[string][]string{}, field: "command"}
@@ -163,6 +170,9 @@ func readFlags(command, args []string) Flags {
 	}
 	if slices.ContainsFunc(f.words, func(w string) bool { return strings.Contains(w, program) && strings.ContainsAny(w, " \n\t") }) {
 		f.words, f.field = strings.Fields(strings.Join(f.words, " ")), ""
+		for i, word := range f.words {
+			f.words[i] = strings.Trim(word, quotes)
+		}
 	}
 	for i, word := range f.words {
 		if !strings.HasPrefix(word, "-") {
@@ -175,7 +185,7 @@ func readFlags(command, args []string) Flags {
 		} else if !given && i+1 < len(f.words) && !strings.HasPrefix(f.words[i+1], "-") {
 			value = f.words[i+1]
 		}
-		f.values[name] = append(f.values[name], strings.Trim(value, `"'`))
+		f.values[name] = append(f.values[name], strings.Trim(value, quotes))
 	}
 	return f
 }
@@ -189,6 +199,16 @@ func (f *Flags) With(set, without []string) Flags {
 // names reports whether a word is the name of a program.
 func (f *Flags) names(program string) bool {
 	return slices.ContainsFunc(f.words, func(w string) bool { return path.Base(w) == program })
+}
+
+// last is the position of the last word that gives a flag, which is the one that counts; -1 without one.
+func (f *Flags) last(flag string) int {
+	for i, w := range slices.Backward(f.words) {
+		if w == flag || strings.HasPrefix(w, flag+"=") {
+			return i
+		}
+	}
+	return -1
 }
 
 // Get returns the last value of a flag, and the default without one.

@@ -235,6 +235,12 @@ func (d *diagnoser) cause(set []string) (cause string, flags []string) {
 			}
 		}
 	}
+	for _, label := range d.fleet.late {
+		if slices.Contains(fields, "labels["+label+"]") {
+			flags = append(flags, "--balancing-ignore-label="+label)
+			d.late = append(d.late, label)
+		}
+	}
 	if len(fields) == 0 {
 		return "what they are compared by is negative or missing", flags
 	}
@@ -304,7 +310,7 @@ func (d *diagnoser) differing(g *Group) (labels []string) {
 	if d.fleet.effect {
 		options.IgnoreLabels = d.fleet.options.IgnoreLabels
 	}
-	x, err := nodegroupset.NewStockIndex(d.fleet.cloud, options)
+	x, err := nodegroupset.NewStockIndex(d.fleet.cloud, options, d.fleet.late...)
 	if err != nil {
 		return nil
 	}

@@ -26,6 +26,7 @@ type diagnoser struct {
 	groups map[string]*Group
 	steers Way // what evenkeel does already; empty if it does not
 	fleet  *fleet
+	late   []string // of fleet.late, by which groups differ
 	result Result
 }
 

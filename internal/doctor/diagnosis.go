@@ -155,7 +155,7 @@ type Recommendation struct {
 	// Flags are the flags of Cluster Autoscaler to set, and Without those to take away.
 	Flags   []string `json:"flags,omitempty"`
 	Without []string `json:"without,omitempty"`
-	// Command sets them, where Cluster Autoscaler is a Deployment whose flags are words of their own.
+	// Command sets them, where Cluster Autoscaler is a Deployment or StatefulSet whose flags are words of their own.
 	Command string `json:"command,omitempty"`
 	Text    string `json:"text"`
 }

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
@@ -161,6 +162,26 @@ func TestFindings(t *testing.T) {
 			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(strings.Replace(current, "1.36", "1.37", 1), balanced, "--cloud-provider=oci", "--balancing-ignore-label=eks.amazonaws.com/nodegroup")),
 			want: map[Reason]int{IgnoredFlags: 0, NotSimilar: 0}, way: WayAutoscaler,
 			flags: []string{"--balancing-label=node.kubernetes.io/instance-type"}, without: []string{"--balancing-ignore-label=eks.amazonaws.com/nodegroup"},
+		},
+		"a label of places that an old patch compares": {
+			o: cluster(uneven, deployment("x/cluster-autoscaler:v1.33.2", balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				label(o, "a", "topology.k8s.aws/zone-id=1")
+				label(o, "b", "topology.k8s.aws/zone-id=2")
+			},
+			want: map[Reason]int{NotSimilar: 3, OldVersion: 0}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=topology.k8s.aws/zone-id"},
+		},
+		"the same after its mend": {
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment("x/cluster-autoscaler:v1.33.4", balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				label(o, "a", "topology.k8s.aws/zone-id=1")
+				label(o, "b", "topology.k8s.aws/zone-id=2")
+			}, way: WayNothing,
+		},
+		"pods with a spread wait for an old release": {
+			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment("x/cluster-autoscaler:v1.33.4", balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) { o.Pending = []explain.PendingSpread{{Pods: []string{"d/q"}}} },
+			want:   map[Reason]int{OldVersion: 0}, way: WayNothing,
 		},
 		"a taint is not compared": {
 			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws")),
@@ -377,6 +398,10 @@ func TestAutoscalersAreFound(t *testing.T) {
 	pod := func(name string, c v1.Container) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 	}
+	owned := func(p *v1.Pod) *v1.Pod {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "x", Controller: ptr.To(true)}}
+		return p
+	}
 	for name, c := range map[string]struct {
 		objects  []any
 		want     []string // names with versions
@@ -384,7 +409,16 @@ func TestAutoscalersAreFound(t *testing.T) {
 		balances bool
 	}{
 		"a Deployment":           {[]any{deployment(current, "--cloud-provider=aws", balanced)}, []string{"cluster-autoscaler 1.36"}, "aws", true},
-		"and its pods":           {[]any{deployment(current), pod("cluster-autoscaler-x", v1.Container{Image: current})}, []string{"cluster-autoscaler 1.36"}, "", false},
+		"and its pods":           {[]any{deployment(current), owned(pod("cluster-autoscaler-x", v1.Container{Image: current}))}, []string{"cluster-autoscaler 1.36"}, "", false},
+		"a StatefulSet":          {[]any{&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.StatefulSetSpec{Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{Image: current, Args: []string{"--cloud-provider=oci"}}}}}}}}, []string{"s 1.36"}, "oci", false},
+		"a static pod beside it": {[]any{deployment(current), pod("z", v1.Container{Image: "x/cluster-autoscaler:1.35"})}, []string{"cluster-autoscaler 1.36", "z 1.35"}, "", false},
+		"the one that runs": {[]any{func() any {
+			d := deployment("x/cluster-autoscaler:1.20")
+			d.Name, d.Status.ReadyReplicas = "a", 0
+			return d
+		}(), deployment(current)}, []string{"cluster-autoscaler 1.36", "a 1.20"}, "", false},
+		"the last of two values": {[]any{pod("a", v1.Container{Image: current, Args: []string{"--cloud-provider=gce", "--balance-similar-node-groups=false", "--cloud-provider", "aws", balanced}})}, []string{"a 1.36"}, "aws", true},
+		"quotes in a shell":      {[]any{pod("a", v1.Container{Image: current, Command: []string{"/bin/sh", "-ec", "exec \"/cluster-autoscaler\" \"--cloud-provider=aws\"\n  '--balance-similar-node-groups'"}})}, []string{"a 1.36"}, "aws", true},
 		"pods alone":             {[]any{pod("b", v1.Container{Image: current}), pod("a", v1.Container{Image: current})}, []string{"a 1.36"}, "", false},
 		"the image's own entry":  {[]any{pod("a", v1.Container{Image: "r:5000/x/cluster-autoscaler-arm64:v1.30.0", Args: []string{"--cloud-provider", "gce", "--balance-similar-node-groups"}})}, []string{"a 1.30"}, "gce", true},
 		"a shell":                {[]any{pod("a", v1.Container{Image: "mirror/tools:1", Command: []string{"sh", "-c"}, Args: []string{"exec ./cluster-autoscaler --v=4 \\\n --cloud-provider='azure' --balance-similar-node-groups=true 2>&1"}})}, []string{"a "}, "azure", true},
@@ -418,6 +452,7 @@ func TestCommands(t *testing.T) {
 	args.Spec.Template.Spec.Containers[0].Command = nil
 	args.Spec.Template.Spec.Containers[0].Args = []string{"--cloud-provider=aws", "--balance-similar-node-groups=false"}
 	args.Spec.Template.Spec.Containers = append([]v1.Container{{Name: "first"}}, args.Spec.Template.Spec.Containers...)
+	twice := deployment(current, balanced, "--cloud-provider=aws", "--balance-similar-node-groups=false")
 	shell := deployment(current)
 	shell.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "cluster-autoscaler --cloud-provider=aws"}
 	const patch = `kubectl -n kube-system patch deployment cluster-autoscaler --type=json -p '[{"op":"%s","path":"/spec/template/spec/containers/%s","value":"--balance-similar-node-groups=true"}]'`
@@ -426,6 +461,7 @@ func TestCommands(t *testing.T) {
 		want string
 	}{
 		"added":       {deployment(current, "--cloud-provider=aws"), fmt.Sprintf(patch, "add", "0/command/-")},
+		"given twice": {twice, fmt.Sprintf(patch, "replace", "0/command/3")},
 		"replaced":    {args, fmt.Sprintf(patch, "replace", "1/args/1")},
 		"in a shell":  {shell, ""},
 		"in a pod":    {&v1.Pod{Spec: args.Spec.Template.Spec, Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}}, ""},

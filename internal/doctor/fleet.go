@@ -25,6 +25,9 @@ type fleet struct {
 	problems  []string             // with its flags
 	// effect says whether the labels to ignore and the ratios have one: since 1.37 only on three clouds.
 	effect bool
+	// late are labels without a meaning that this release compares and the patch fixed, or the next release, does not.
+	late  []string
+	fixed int
 
 	report nodegroupset.Report // of the sets of evenkeel, by the templates
 	own    *nodegroupset.Index // of evenkeel
@@ -53,6 +56,9 @@ func (d *diagnoser) readFleet() {
 		flags := &d.by.Flags
 		f.effect = d.by.Minor < genericFrom || slices.Contains(clouds, f.cloud)
 		f.read(flags)
+		if d.by.Minor > 0 {
+			f.late, f.fixed = nodegroupset.StockLate(f.cloud, d.by.Minor, d.by.Patch)
+		}
 	}
 	f.mine = f.options
 	if !f.haveAll(f.mine.Labels) { // then evenkeel would not find the sets by them either
@@ -178,7 +184,7 @@ func (f *fleet) under(o nodegroupset.Options) (*nodegroupset.Index, error) {
 	if !f.effect && len(o.Labels) == 0 {
 		o = nodegroupset.Options{}
 	}
-	x, err := nodegroupset.NewStockIndex(f.cloud, o)
+	x, err := nodegroupset.NewStockIndex(f.cloud, o, f.late...)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +229,7 @@ func (f *fleet) plan(ignore []string) plan {
 		without = append(without, "--balancing-label="+label)
 	}
 	var more []string
-	for _, key := range ignore {
+	for _, key := range slices.Concat(ignore, f.lateHere()) {
 		more = append(more, "--balancing-ignore-label="+key)
 	}
 	isRatio := func(flag string) bool { return !strings.HasPrefix(flag, "--balancing-ignore-label=") }
@@ -248,6 +254,18 @@ func (f *fleet) plan(ignore []string) plan {
 		}
 	}
 	return plan{}
+}
+
+// lateHere are the labels of late that groups have.
+func (f *fleet) lateHere() []string {
+	return slices.DeleteFunc(slices.Clone(f.late), func(label string) bool {
+		for _, t := range f.templates {
+			if _, found := t.Node.Labels[label]; found {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // widened adds flags to those that there are, and returns which of them are new.

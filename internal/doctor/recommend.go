@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
@@ -28,6 +29,7 @@ func (d *diagnoser) recommend() {
 			Remedy: fmt.Sprintf("update Cluster Autoscaler to 1.%d or later first", minor),
 		})
 	}
+	d.oldVersion()
 	switch r.Way {
 	case WayAutoscaler:
 		d.recommendFlags(r)
@@ -41,6 +43,31 @@ func (d *diagnoser) recommend() {
 	r.Flags = d.unset(r.Flags)
 	r.Command = d.command(r)
 	d.result.Answer = d.answer(r)
+}
+
+// oldVersion looks for what later releases have mended.
+func (d *diagnoser) oldVersion() {
+	const spread = 34
+	if len(d.late) > 0 {
+		slices.Sort(d.late)
+		from := fmt.Sprintf("1.%d.%d", d.by.Minor, d.fleet.fixed)
+		if d.fleet.fixed == 0 {
+			from = "a later minor release"
+		}
+		d.find(Finding{
+			Severity: Warning, Reason: OldVersion,
+			Message: fmt.Sprintf("Cluster Autoscaler %s compares %s, which have no meaning and are ignored by later releases", d.by.Version(), spelling.List(slices.Compact(d.late), few)),
+			Remedy:  fmt.Sprintf("update Cluster Autoscaler to %s; until then ignore them by flags", from),
+		})
+	}
+	waits := slices.ContainsFunc(d.o.Pending, func(p explain.PendingSpread) bool { return !p.Soft })
+	if d.by != nil && d.by.Minor > 0 && d.by.Minor < spread && waits {
+		d.find(Finding{
+			Severity: Warning, Reason: OldVersion,
+			Message: fmt.Sprintf("pods with a topology spread wait, and Cluster Autoscaler %s orders more nodes than such pods need: it does not see that a node of another domain gives room on those before it", d.by.Version()),
+			Remedy:  fmt.Sprintf("update Cluster Autoscaler to 1.%d or later", spread),
+		})
+	}
 }
 
 // nothing says why there is nothing to change.
@@ -160,11 +187,11 @@ func (d *diagnoser) unset(flags []string) []string {
 	})
 }
 
-// command is a patch of the Deployment that sets the flags; empty where it would need a person: words in
+// command is a patch of the workload that sets the flags; empty where it would need a person: words in
 // capitals, a shell, or flags to take away that are two words.
 func (d *diagnoser) command(r *Recommendation) string {
 	a := d.by
-	if a == nil || a.Kind != "Deployment" || a.Flags.field == "" || len(r.Flags)+len(r.Without) == 0 {
+	if a == nil || a.Kind == "Pod" || a.Flags.field == "" || len(r.Flags)+len(r.Without) == 0 {
 		return ""
 	}
 	if r.Way != WayAutoscaler {
@@ -181,7 +208,7 @@ func (d *diagnoser) command(r *Recommendation) string {
 	for _, flag := range r.Flags {
 		name, _, _ := strings.Cut(flag, "=")
 		repeated := strings.HasPrefix(name, "--balancing-")
-		at := slices.IndexFunc(a.Flags.words, func(w string) bool { return w == name || strings.HasPrefix(w, name+"=") })
+		at := a.Flags.last(name)
 		switch {
 		case at >= 0 && !repeated && (at < a.Flags.begin || a.Flags.words[at] == name && name != "--balance-similar-node-groups"):
 			return ""
@@ -207,7 +234,7 @@ func (d *diagnoser) command(r *Recommendation) string {
 	if err != nil || strings.Contains(string(text), "'") {
 		return ""
 	}
-	return fmt.Sprintf("kubectl -n %s patch deployment %s --type=json -p '%s'", a.Namespace, a.Name, text)
+	return fmt.Sprintf("kubectl -n %s patch %s %s --type=json -p '%s'", a.Namespace, strings.ToLower(a.Kind), a.Name, text)
 }
 
 func (d *diagnoser) answer(r *Recommendation) string {
