@@ -23,7 +23,7 @@ type alert struct {
 func alerts(t *testing.T) map[string][]alert {
 	t.Helper()
 	out := map[string][]alert{}
-	for _, name := range []string{"configs/controller/monitoring/rules.yaml", "configs/sidecar/monitoring/rules.yaml"} {
+	for _, name := range []string{"configs/controller/monitoring/rules.yaml", "configs/sidecar/monitoring/rules.yaml", "configs/expander/monitoring/rules.yaml"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +44,8 @@ func alerts(t *testing.T) map[string][]alert {
 	return out
 }
 
-// foreignMetrics are those in alerts that other libraries register.
-var foreignMetrics = []string{"leader_election_master_status"}
+// foreignMetrics are those in alerts that other libraries or Cluster Autoscaler register.
+var foreignMetrics = []string{"leader_election_master_status", "cluster_autoscaler_scaled_up_nodes_total"}
 
 // TestAlertsUseKnownMetrics: the alerts that are shipped ask for metrics that there are.
 func TestAlertsUseKnownMetrics(t *testing.T) {
