@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +51,7 @@ func TestWorkloadSpreadAdmission(t *testing.T) {
 	w.serve(ctx)
 	t.Run("many pods at once", func(t *testing.T) { w.manyPods(ctx, t) })
 	t.Run("dry run", func(t *testing.T) { w.dryRun(ctx, t) })
-	t.Run("counted once", func(t *testing.T) { w.countedOnce(ctx, t) })
+	t.Run("seats", func(t *testing.T) { w.seats(ctx, t) })
 	t.Run("refused specs", func(t *testing.T) { w.refusedSpecs(ctx, t) })
 	t.Run("refused pods", func(t *testing.T) { w.refusedPods(ctx, t) })
 }
@@ -104,7 +103,7 @@ spec:
 // serve starts two servers, each with a cache of its own. The label via of a pod says which one is
 // asked.
 func (w *admissionWorld) serve(ctx context.Context) {
-	var pods, removals []string
+	var pods []string
 	for range 2 {
 		watching, err := cache.New(w.plane.Config, cache.Options{Scheme: w.Scheme()})
 		w.must(err)
@@ -122,7 +121,7 @@ func (w *admissionWorld) serve(ctx context.Context) {
 		web.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(w.t)}, MinVersion: tls.VersionTLS12}
 		web.StartTLS()
 		w.t.Cleanup(web.Close)
-		pods, removals = append(pods, web.URL), append(removals, web.URL)
+		pods = append(pods, web.URL)
 	}
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate(w.t).Certificate[0]})
 	at := func(url, path string) admissionregistrationv1.WebhookClientConfig {
@@ -136,12 +135,11 @@ func (w *admissionWorld) serve(ctx context.Context) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "spread"}}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "spread"}}
 	only := &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": spreadNamespace}}
-	check := func(name, url, path string, rules []admissionregistrationv1.RuleWithOperations, objects *metav1.LabelSelector) {
-		validating.Webhooks = append(validating.Webhooks, admissionregistrationv1.ValidatingWebhook{
-			Name: name + ".evenkeel.dev", ClientConfig: at(url, path), Rules: rules, ObjectSelector: objects, NamespaceSelector: only,
-			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), AdmissionReviewVersions: []string{"v1"},
-		})
-	}
+	validating.Webhooks = []admissionregistrationv1.ValidatingWebhook{{
+		Name: "spreads.evenkeel.dev", ClientConfig: at(pods[0], admission.PathValidateSpreads), NamespaceSelector: only,
+		Rules:       rule(v1alpha1.Group, "workloadspreads", admissionregistrationv1.Create, admissionregistrationv1.Update),
+		SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), AdmissionReviewVersions: []string{"v1"},
+	}}
 	for i, url := range pods {
 		via := &metav1.LabelSelector{MatchLabels: map[string]string{"via": fmt.Sprint(i)}}
 		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
@@ -149,10 +147,7 @@ func (w *admissionWorld) serve(ctx context.Context) {
 			ObjectSelector: via, NamespaceSelector: only,
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), AdmissionReviewVersions: []string{"v1"},
 		})
-		check(fmt.Sprintf("delete-%d", i), url, admission.PathValidatePods, rule("", "pods", admissionregistrationv1.Delete), via)
 	}
-	check("evict", removals[1], admission.PathValidatePods, rule("", "pods/eviction", admissionregistrationv1.Create), nil)
-	check("spreads", removals[0], admission.PathValidateSpreads, rule(v1alpha1.Group, "workloadspreads", admissionregistrationv1.Create, admissionregistrationv1.Update), nil)
 	w.must(w.Create(ctx, mutating))
 	w.must(w.Create(ctx, validating))
 	until(ctx, w.t, "the webhooks are called", func() bool {
@@ -205,13 +200,13 @@ func (w *admissionWorld) pod(via int) *v1.Pod {
 	return pod
 }
 
-// counts are how many pods are created and deleted in each subset, such as 50-0.
-func (w *admissionWorld) counts(ctx context.Context) map[string]string {
+// counts are how many pods are counted in each subset.
+func (w *admissionWorld) counts(ctx context.Context) map[string]int {
 	o := &v1alpha1.WorkloadSpread{}
 	w.must(w.Get(ctx, client.ObjectKey{Namespace: spreadNamespace, Name: "web"}, o))
-	out := map[string]string{}
+	out := map[string]int{}
 	for _, c := range o.Status.VersionedSubsetStatuses["1"] {
-		out[c.Name] = fmt.Sprintf("%d-%d", int(c.Replicas)+len(c.CreatingPods), len(c.DeletingPods))
+		out[c.Name] = int(c.Replicas) + len(c.CreatingPods)
 	}
 	return out
 }
@@ -249,7 +244,7 @@ func (w *admissionWorld) manyPods(ctx context.Context, t *testing.T) {
 	if got := fmt.Sprint(in); got != "map[a:50 b:70 c:120]" {
 		t.Errorf("pods: %s", got)
 	}
-	if got := fmt.Sprint(w.counts(ctx)); got != "map[a:50-0 b:70-0 c:120-0]" {
+	if got := fmt.Sprint(w.counts(ctx)); got != "map[a:50 b:70 c:120]" {
 		t.Errorf("counted: %s", got)
 	}
 	t.Log("the slowest creation took", slowest)
@@ -291,13 +286,12 @@ func (w *admissionWorld) dryRun(ctx context.Context, t *testing.T) {
 	}
 }
 
-// podIn is a pod of a subset that has none of the labels.
-func (w *admissionWorld) podIn(ctx context.Context, subset string, without ...string) *v1.Pod {
+// podIn is a pod of a subset.
+func (w *admissionWorld) podIn(ctx context.Context, subset string) *v1.Pod {
 	pods := &v1.PodList{}
 	w.must(w.List(ctx, pods, client.InNamespace(spreadNamespace)))
 	for i := range pods.Items {
-		labelled := slices.ContainsFunc(without, func(key string) bool { return pods.Items[i].Labels[key] != "" })
-		if a, _ := workloadspread.AssignmentOf(&pods.Items[i]); a.Subset == subset && pods.Items[i].DeletionTimestamp == nil && !labelled {
+		if a, _ := workloadspread.AssignmentOf(&pods.Items[i]); a.Subset == subset && pods.Items[i].DeletionTimestamp == nil {
 			return &pods.Items[i]
 		}
 	}
@@ -305,9 +299,9 @@ func (w *admissionWorld) podIn(ctx context.Context, subset string, without ...st
 	return nil
 }
 
-// A pod that runs is evicted in spite of its disruption budget, again, and deleted; another is evicted
-// at once, and three are deleted with one call.
-func (w *admissionWorld) countedOnce(ctx context.Context, t *testing.T) {
+// A pod that runs is asked to be evicted in spite of its disruption budget: it keeps its seat, and nothing
+// is written. When it is deleted, the next pod gets the seat, without a controller that counts.
+func (w *admissionWorld) seats(ctx context.Context, t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: spreadNamespace, Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
@@ -316,37 +310,35 @@ func (w *admissionWorld) countedOnce(ctx context.Context, t *testing.T) {
 	budget.Status.ObservedGeneration = budget.Generation
 	w.must(w.Status().Update(ctx, budget))
 	pod := w.podIn(ctx, "a")
-	pod.Status.Phase = v1.PodRunning
+	pod.Spec.NodeName, pod.Status.Phase = "", v1.PodRunning
 	w.must(w.Status().Update(ctx, pod))
+	o := &v1alpha1.WorkloadSpread{}
+	w.must(w.Get(ctx, client.ObjectKey{Namespace: spreadNamespace, Name: "web"}, o))
+	before := o.ResourceVersion
 	for range 2 {
 		if err := w.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{}); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("the budget: %v", err)
 		}
 	}
-	expect := func(after, want string) {
+	w.must(w.Get(ctx, client.ObjectKeyFromObject(o), o))
+	if o.ResourceVersion != before {
+		t.Error("the status is written")
+	}
+	next := func(want string) {
 		t.Helper()
-		if got := fmt.Sprint(w.counts(ctx)); got != want {
-			t.Errorf("after %s: %s, not %s", after, got, want)
+		created := w.pod(1)
+		w.must(w.Create(ctx, created))
+		a, _ := workloadspread.AssignmentOf(created)
+		cost := map[string]string{"a": "300", "b": "200", "c": "100"}[want]
+		if got := created.Annotations[workloadspread.AnnotationCost]; a.Subset != want || got != cost {
+			t.Errorf("the next pod is in %s with cost %s, not in %s with %s", a.Subset, got, want, cost)
 		}
 	}
-	expect("two evictions that are refused", "map[a:50-1 b:70-0 c:120-0]")
+	next("c")
+	until(ctx, t, "pods that never came do not count", func() bool { return time.Since(o.CreationTimestamp.Time) > 10*time.Second })
 	w.must(w.Delete(ctx, pod))
-	expect("the deletion", "map[a:50-1 b:70-0 c:120-0]")
-	w.must(w.SubResource("eviction").Create(ctx, w.podIn(ctx, "b"), &policyv1.Eviction{}))
-	expect("an eviction", "map[a:50-1 b:70-1 c:120-0]")
-	for range 3 {
-		one := w.podIn(ctx, "c", "together")
-		one.Labels["together"] = "yes"
-		w.must(w.Update(ctx, one))
-	}
-	w.must(w.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(spreadNamespace), client.MatchingLabels{"together": "yes"}))
-	expect("the deletion of a collection", "map[a:50-1 b:70-1 c:120-3]")
-	created := w.pod(1)
-	w.must(w.Create(ctx, created))
-	if a, _ := workloadspread.AssignmentOf(created); a.Subset != "a" {
-		t.Errorf("the next pod is in %s", a.Subset)
-	}
-	expect("another pod", "map[a:51-1 b:70-1 c:120-3]")
+	next("a")
+	next("c")
 }
 
 func (w *admissionWorld) refusedSpecs(ctx context.Context, t *testing.T) {
@@ -396,7 +388,7 @@ func (w *admissionWorld) refusedPods(ctx context.Context, t *testing.T) {
 		err = w.Create(ctx, pod)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "WorkloadSpread web: the patch of subset a: breaks the pod: spec.containers[0].image: Required")
 	})
-	if counts := w.counts(ctx); counts["a"] != "51-1" {
+	if counts := w.counts(ctx); counts["a"] != 50 {
 		t.Errorf("the pod that is refused is counted: %v", counts)
 	}
 }

@@ -122,10 +122,6 @@ func refusedSpreads(ctx context.Context, t *testing.T, c client.Client) {
 		{"no deleting time", `spec: {deletingTimeoutSeconds: 0}`, "spec.deletingTimeoutSeconds", "greater than or equal to 1"},
 		{"patch that is a text", `spec: {subsets: [{name: a, patch: x}]}`, "spec.subsets[0].patch", "must be of type object"},
 		{"unknown strategy", `spec: {scheduleStrategy: {type: Random}}`, "spec.scheduleStrategy.type", "supported values"},
-		{
-			"substitutes of a Job", `spec: {targetRef: {apiVersion: batch/v1, kind: Job}, scheduleStrategy: {type: Adaptive, adaptive: {reschedule: Reserve}}}`,
-			"spec.scheduleStrategy.adaptive.reschedule", "Reserve is for a Deployment or ReplicaSet",
-		},
 		{"adaptive with Fixed", `spec: {scheduleStrategy: {type: Fixed, adaptive: {}}}`, "spec.scheduleStrategy.type", "must be Adaptive"},
 		{"adaptive with no type", `spec: {scheduleStrategy: {adaptive: {}}}`, "spec.scheduleStrategy.type", "must be Adaptive"},
 		{"last subset limited", `spec: {subsets: [{name: a}, {name: b, maxReplicas: 5}], scheduleStrategy: {type: Adaptive}}`, "spec.scheduleStrategy.adaptive", "needs a last subset without maxReplicas"},

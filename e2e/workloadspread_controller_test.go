@@ -9,8 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -28,10 +26,7 @@ func TestWorkloadSpreadController(t *testing.T) {
 	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
 	w := newBalancerWorld(ctx, t)
 	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{"--controllers=workloadspread"}})
-	t.Run("worlds", func(t *testing.T) {
-		t.Run("scale-down", func(t *testing.T) { t.Parallel(); emptiedFromTheEnd(ctx, t, w) })
-		t.Run("substitutes", func(t *testing.T) { t.Parallel(); substituted(ctx, t, w) })
-	})
+	t.Run("scale-down", func(t *testing.T) { emptiedFromTheEnd(ctx, t, w) })
 }
 
 // admissionGate holds pods until a test lets them go, as if a webhook had seen them.
@@ -148,50 +143,4 @@ func emptiedFromTheEnd(ctx context.Context, t *testing.T, w *balancerWorld) {
 		}
 		s.filled(ctx, t, fmt.Sprintf("a %d/4, b %d/-", step.a, step.b))
 	}
-}
-
-// A pod that waits gets a substitute that its ReplicaSet neither adopts nor counts, and that no
-// disruption budget trips over. When the pod is ready the substitute goes.
-func substituted(ctx context.Context, t *testing.T, w *balancerWorld) {
-	s := w.open(ctx, t, "substitutes", zone{"a", 110}, zone{"b", 110})
-	s.create(ctx, t, &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("50%")), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": balancerName}}},
-	})
-	o := s.spreadOver("later", "b")
-	o.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{
-		RescheduleCriticalSeconds: ptr.To[int32](1), Reschedule: v1alpha1.RescheduleReserve,
-	}}
-	s.create(ctx, t, o)
-	s.create(ctx, t, s.gated(2))
-	held := s.held(ctx, t, 2)
-	s.admit(ctx, t, &held[0], "b", "b")
-	waiting := &held[1]
-	s.admit(ctx, t, waiting, "later", "later")
-
-	copied := s.held(ctx, t, 1)[0] // the substitute has the gate of the template
-	if copied.Annotations[workloadspread.AnnotationSubstitute] != string(waiting.UID) {
-		t.Fatalf("another pod waits: %v", copied.ObjectMeta)
-	}
-	s.admit(ctx, t, &copied, "b", "")
-	ready := func(name string) bool {
-		var p v1.Pod
-		err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &p)
-		return err == nil && slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
-	}
-	until(ctx, t, "the substitute runs", func() bool { return ready(copied.Name) })
-	until(ctx, t, "the budget counts it", func() bool {
-		var b policyv1.PodDisruptionBudget
-		err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "web"}, &b)
-		return err == nil && b.Status.CurrentHealthy == 2 && b.Status.ExpectedPods == 2 && b.Status.DisruptionsAllowed > 0
-	})
-	if pods := s.replicas(ctx, t); len(pods) != 3 || metav1.GetControllerOf(&pods[slices.IndexFunc(pods, func(p v1.Pod) bool { return p.Name == copied.Name })]) != nil {
-		t.Errorf("there are %d pods, or the substitute was adopted", len(pods))
-	}
-	s.addNode(ctx, t, zone{"later", 110})
-	until(ctx, t, "the pod runs", func() bool { return ready(waiting.Name) })
-	until(ctx, t, "the substitute has gone", func() bool {
-		return apierrors.IsNotFound(s.Get(ctx, client.ObjectKeyFromObject(&copied), &v1.Pod{}))
-	})
-	s.filled(ctx, t, "later 1/-, b 1/-")
 }

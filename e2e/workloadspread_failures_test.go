@@ -4,9 +4,12 @@ import (
 	"context"
 	"regexp"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -14,6 +17,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/internal/controller"
+	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
 // A webhook server that is killed in the middle costs tries and no pod: the counts are exact.
@@ -104,6 +109,53 @@ func (w *spreadWorld) leads(ctx context.Context, t *testing.T) *server {
 	}
 	t.Fatal("nobody leads")
 	return nil
+}
+
+// While nobody leads, webhook servers count by themselves: pods get their seats, also those of pods that have
+// gone, and they go in the order of the subsets, since they have their costs from the beginning.
+func nobodyLeads(ctx context.Context, t *testing.T, w *spreadWorld) {
+	m := w.market(ctx, t, "leaderless", zone{"a", 110}, zone{"b", 110}, zone{"c", 110})
+	for _, s := range w.servers {
+		s.Kill()
+		w.service.remove(s.webhooks)
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: controller.DefaultLease}}
+	if err := client.IgnoreNotFound(m.Delete(ctx, lease)); err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro())}
+	m.create(ctx, t, lease)
+	for _, s := range w.servers {
+		w.start(ctx, t, s)
+	}
+	m.spread(ctx, t, m.bounded("Deployment", "a 20", "b"))
+	m.create(ctx, t, m.web(40))
+	until(ctx, t, "40 pods run", func() bool { return m.running(ctx, t) == 40 })
+	if got := m.inSubsets(ctx, t); got["a"] != 20 || got["b"] != 20 {
+		t.Errorf("with 40: %v", got)
+	}
+	begin := time.Now()
+	until(ctx, t, "no pod is new", func() bool { return time.Since(begin) > 4*time.Second })
+	for i, p := range m.replicas(ctx, t) {
+		if a, _ := workloadspread.AssignmentOf(&p); a.Subset == "a" && i%2 == 0 {
+			if err := m.Delete(ctx, &p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(ctx, t, "they are replaced", func() bool { return m.running(ctx, t) == 40 })
+	if got := m.inSubsets(ctx, t); got["a"] != 20 || got["b"] != 20 {
+		t.Errorf("when some were replaced: %v", got)
+	}
+	m.scaleTo(ctx, t, 20)
+	until(ctx, t, "20 pods are left", func() bool { got := m.inSubsets(ctx, t); return got["a"]+got["b"] == 20 })
+	if got := m.inSubsets(ctx, t); got["a"] != 20 {
+		t.Errorf("with 20: %v", got)
+	}
+	m.never(t, map[string]int{"": 0, "a": 20})
+	if err := m.Delete(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // While no webhook server answers and the failure policy is Ignore, pods are created as they are. They

@@ -45,7 +45,7 @@ func samplesAsSimulated(ctx context.Context, t *testing.T, w *spreadWorld) {
 		}
 	}
 	samples, err := filepath.Glob("../configs/samples/workloadspread-*.yaml")
-	if err != nil || len(samples) < 6 {
+	if err != nil || len(samples) < 5 {
 		t.Fatalf("samples %v: %v", samples, err)
 	}
 	for _, sample := range samples {
@@ -76,9 +76,6 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 		m.create(ctx, t, object)
 	}
 	for _, replicas := range []int{0, 5, 14} { // 0: those of the file
-		if replicas == 14 && strings.Contains(string(text), "Reserve") {
-			continue // spot is marked for minutes
-		}
 		if replicas == 14 {
 			m.unmarked(ctx, t, name)
 		}
@@ -134,26 +131,17 @@ func (m *market) asSimulated(ctx context.Context, t *testing.T, file string, rep
 	}()
 	until(ctx, t, fmt.Sprint(m.namespace, " with ", replicas, " is as simulated"), func() bool {
 		got = m.runningIn(ctx, t)
-		if replicas > 0 { // simulate says how many there were in all
-			delete(got, substitutes)
-			delete(want, substitutes)
-		}
 		return maps.Equal(got, want)
 	})
 }
 
-// substitutes are pods that run in place of others.
-const substitutes = "substitutes"
-
-// runningIn are the pods that run in each subset, pending ones as "pending", and substitutes.
+// runningIn are the pods that run in each subset, and pending ones as "pending".
 func (m *market) runningIn(ctx context.Context, t *testing.T) map[string]int {
 	t.Helper()
 	n := map[string]int{}
 	for _, p := range m.replicas(ctx, t) {
 		a, _ := workloadspread.AssignmentOf(&p)
 		switch {
-		case p.Annotations[workloadspread.AnnotationSubstitute] != "":
-			n[substitutes]++
 		case runs(&p):
 			n[a.Subset]++
 		default:
@@ -177,8 +165,7 @@ func simulated(t *testing.T, file string, replicas int) map[string]int {
 	var result struct {
 		Status struct {
 			WorkloadSpreads []struct {
-				Substituted int
-				Subsets     []struct {
+				Subsets []struct {
 					Name             string
 					Running, Pending int
 				}
@@ -190,7 +177,6 @@ func simulated(t *testing.T, file string, replicas int) map[string]int {
 	}
 	n := map[string]int{}
 	for _, s := range result.Status.WorkloadSpreads {
-		n[substitutes] += s.Substituted
 		for _, subset := range s.Subsets {
 			n[subset.Name] += subset.Running
 			n["pending"] += subset.Pending

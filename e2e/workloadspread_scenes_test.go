@@ -5,6 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +15,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -54,6 +56,7 @@ func TestWorkloadSpreads(t *testing.T) {
 	t.Run("a webhook server is killed", func(t *testing.T) { killedServer(ctx, t, w) })
 	t.Run("the API server restarts", func(t *testing.T) { restartedWhileCounting(ctx, t, w) })
 	t.Run("the leader is killed", func(t *testing.T) { killedWhileMoving(ctx, t, w) })
+	t.Run("nobody leads", func(t *testing.T) { nobodyLeads(ctx, t, w) })
 	t.Run("no webhook server answers", func(t *testing.T) { nobodyAnswers(ctx, t, w) })
 }
 
@@ -149,26 +152,19 @@ func (m *market) roll(ctx context.Context, t *testing.T, value string) {
 	})
 }
 
-// An eviction counts once; one that a disruption budget refuses is forgotten after its timeout.
+// A pod that is evicted leaves its seat to the one that replaces it. One whose eviction a disruption
+// budget refuses keeps it: kubectl drain frees nothing and writes nothing, and pods that come meanwhile
+// go to the next subset.
 func evictions(ctx context.Context, t *testing.T, w *spreadWorld) {
 	m := w.market(ctx, t, "evictions", zone{"a", 110}, zone{"b", 110})
-	o := m.bounded("Deployment", "a 3", "b")
-	o.Spec.DeletingTimeoutSeconds = ptr.To[int32](2)
-	m.spread(ctx, t, o)
-	m.create(ctx, t, m.web(5))
-	want := map[string]int{"a": 3, "b": 2}
+	m.spread(ctx, t, m.bounded("Deployment", "a 4", "b"))
+	m.create(ctx, t, m.web(6))
+	want := map[string]int{"a": 4, "b": 2}
 	m.counts(ctx, t, "before", want)
-	evict := func() error {
-		for _, p := range m.replicas(ctx, t) {
-			if a, _ := workloadspread.AssignmentOf(&p); a.Subset == "a" {
-				return m.SubResource("eviction").Create(ctx, &p, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
-			}
-		}
-		t.Fatal("there is no pod in a")
-		return nil
-	}
 	for range 3 {
-		if err := evict(); err != nil {
+		pods := m.replicas(ctx, t)
+		i := slices.IndexFunc(pods, func(p v1.Pod) bool { a, _ := workloadspread.AssignmentOf(&p); return a.Subset == "a" })
+		if err := m.SubResource("eviction").Create(ctx, &pods[i], &policyv1.Eviction{}); err != nil {
 			t.Fatal(err)
 		}
 		m.counts(ctx, t, "after an eviction", want)
@@ -177,15 +173,40 @@ func evictions(ctx context.Context, t *testing.T, w *spreadWorld) {
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": balancerName}}}
 	m.create(ctx, t, budget)
 	until(ctx, t, "the budget is known", func() bool {
-		return m.Get(ctx, client.ObjectKeyFromObject(budget), budget) == nil && budget.Status.ExpectedPods == 5
+		return m.Get(ctx, client.ObjectKeyFromObject(budget), budget) == nil && budget.Status.ExpectedPods == 6
 	})
-	if err := evict(); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("an eviction against the budget: %v", err)
+	version := func() string {
+		o := &v1alpha1.WorkloadSpread{}
+		if err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o); err != nil {
+			t.Fatal(err)
+		}
+		return o.ResourceVersion
 	}
-	m.counts(ctx, t, "after an eviction that was refused", want)
-	m.scaleTo(ctx, t, 6)
-	m.counts(ctx, t, "with one more", map[string]int{"a": 3, "b": 3})
-	m.never(t, map[string]int{"": 0, "a": 3})
+	before := version()
+	m.drained(ctx, t, func() {})
+	if version() != before {
+		t.Error("the drain has the status written")
+	}
+	m.drained(ctx, t, func() {
+		m.scaleTo(ctx, t, 20)
+		m.counts(ctx, t, "with 14 more during a drain", map[string]int{"a": 4, "b": 16})
+	})
+	m.never(t, map[string]int{"": 0, "a": 4})
+}
+
+// drained drains the node of a, which the budget refuses, for as long as some work takes.
+func (m *market) drained(ctx context.Context, t *testing.T, during func()) {
+	t.Helper()
+	var done sync.WaitGroup
+	var err error
+	done.Go(func() {
+		_, err = newKubectl(t, m.plane, m, m.namespace).run(ctx, "kubectl drain "+m.node("a")+" --force --ignore-daemonsets --timeout=12s")
+	})
+	during()
+	done.Wait()
+	if err == nil || !strings.Contains(err.Error(), "disruption budget") {
+		t.Errorf("the drain: %v", err)
+	}
 }
 
 // Two on demand and then 20/80, at every number, through a rollout and on the way down.
@@ -208,12 +229,12 @@ func baseAndWeights(ctx context.Context, t *testing.T, w *spreadWorld) {
 	m.counts(ctx, t, "after the rollout with 7", map[string]int{"a": 3, "b": 4})
 }
 
-// costed waits until all pods but substitutes have a deletion cost.
+// costed waits until all pods have a deletion cost.
 func (m *market) costed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	until(ctx, t, "all pods of "+m.namespace+" have a deletion cost", func() bool {
 		for _, p := range m.replicas(ctx, t) {
-			if p.Annotations[workloadspread.AnnotationCost] == "" && p.Annotations[workloadspread.AnnotationSubstitute] == "" {
+			if p.Annotations[workloadspread.AnnotationCost] == "" {
 				return false
 			}
 		}

@@ -161,7 +161,7 @@ func (m *market) counts(ctx context.Context, t *testing.T, when string, want map
 			}
 		}
 		for _, counts := range o.Status.VersionedSubsetStatuses {
-			if slices.ContainsFunc(counts, func(c v1alpha1.WorkloadSubsetCount) bool { return len(c.CreatingPods)+len(c.DeletingPods) > 0 }) {
+			if slices.ContainsFunc(counts, func(c v1alpha1.WorkloadSubsetCount) bool { return len(c.CreatingPods) > 0 }) {
 				return false
 			}
 		}

@@ -10,21 +10,21 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Expiry is when the first of the pods that were admitted, or whose deletion was, does not count as
-// such any more; zero if there is none.
+// onItsWay is how long after its admission a pod that is not there is not on its way any more if the
+// workload has no need of another one.
+const onItsWay = 3 * time.Second
+
+// Expiry is when the first of the pods that were admitted does not count as such any more; zero if there
+// is none.
 func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadStatus) (first time.Time) {
 	for _, row := range status.VersionedSubsetStatuses {
 		for i := range row {
-			for _, c := range []struct {
-				entries map[string]metav1.Time
-				timeout int32
-			}{{row[i].CreatingPods, creatingTimeout(spec)}, {row[i].DeletingPods, deletingTimeout(spec)}} {
-				for _, entry := range c.entries {
-					if _, at := expired(entry, c.timeout, time.Time{}); first.IsZero() || at.Before(first) {
-						first = at
-					}
+			for _, at := range row[i].CreatingPods {
+				if end := at.Add(creatingTimeout(spec)); first.IsZero() || end.Before(first) {
+					first = end
 				}
 			}
 		}
@@ -32,69 +32,99 @@ func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadSt
 	return first
 }
 
-func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) int32 {
-	return ptr.Deref(spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)
+func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
+	return time.Duration(ptr.Deref(spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)) * time.Second
 }
 
-func deletingTimeout(spec *v1alpha1.WorkloadSpreadSpec) int32 {
-	return ptr.Deref(spec.DeletingTimeoutSeconds, v1alpha1.DefaultDeletingTimeoutSeconds)
+// Recount counts the pods of the workload, which were just read from the API server, before a pod of a
+// revision is admitted: a seat is free once its pod is being deleted or gone. The controller may have
+// seen less than these pods, so those that it may not have counted stay among the pods that are being
+// created. Ones that are not there do not count any more after a moment if the workload has all the pods
+// that it asks for with them: it would not create another one.
+func Recount(s State, name, revision string, pods []*v1.Pod) *v1alpha1.WorkloadSpreadStatus {
+	c, all := s.counts(), members(s.Spec, name, pods)
+	missing := c.recount(all, func(at metav1.Time) bool { return s.Now.Sub(at.Time) < creatingTimeout(s.Spec) }, nil)
+	status := *c.stored()
+	status.Unassigned = unassigned(all)
+	c.Status = &status
+	complete := c.complete(revision)
+	for _, e := range missing {
+		if complete && s.Now.Sub(e.at.Time) >= onItsWay {
+			delete(c.rows[e.revision][e.subset].CreatingPods, e.id)
+		}
+	}
+	return c.stored()
+}
+
+func unassigned(pods []member) (n int32) {
+	for i := range pods {
+		if pods[i].active && pods[i].subset < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// entry is a pod that was admitted.
+type entry struct {
+	id, revision string
+	subset       int
+	at           metav1.Time
+}
+
+// recount counts pods. Those that were admitted lately stay among the ones that are being created, if
+// they are there, as long as keep says. It returns those that are not there, the oldest first.
+func (c *counts) recount(pods []member, keep func(at metav1.Time) bool, late func(e entry)) (missing []entry) {
+	before := c.rows
+	c.rows = map[string][]v1alpha1.WorkloadSubsetCount{}
+	there := map[string]*member{}
+	for i := range pods {
+		m := &pods[i]
+		there[m.id] = m
+		if m.active && m.subset >= 0 {
+			c.row(m.revision)[m.subset].Replicas++
+		}
+	}
+	for _, revision := range slices.Sorted(maps.Keys(before)) {
+		for i := range before[revision] {
+			for _, id := range slices.Sorted(maps.Keys(before[revision][i].CreatingPods)) {
+				at := *podhealth.NotAfter(new(before[revision][i].CreatingPods[id]), c.Now)
+				e, m := entry{id, revision, i, at}, there[id]
+				switch own := m != nil && m.subset == i && m.revision == revision; {
+				case m != nil && m.active && (!own || !keep(at)), m != nil && !m.active && m.id != m.Name:
+					continue // it happened
+				case m != nil && m.active:
+					c.row(revision)[i].Replicas--
+				case !c.Now.Before(at.Add(creatingTimeout(c.Spec))):
+					if late != nil {
+						late(e)
+					}
+					continue
+				default:
+					missing = append(missing, e)
+				}
+				count := &c.row(revision)[i]
+				if count.CreatingPods == nil {
+					count.CreatingPods = map[string]metav1.Time{}
+				}
+				count.CreatingPods[id] = at
+			}
+		}
+	}
+	slices.SortStableFunc(missing, func(a, b entry) int { return a.at.Compare(b.at.Time) })
+	return missing
 }
 
 // account counts the pods. Of what was admitted, it keeps what the pods do not show yet, until that
 // times out.
 func (p *pass) account() {
-	before := p.counts
-	p.counts = &counts{State: p.State, rows: map[string][]v1alpha1.WorkloadSubsetCount{}}
-	p.status.Unassigned = 0
-	ids, names := map[string]bool{}, map[string]*member{}
-	for i := range p.pods {
-		m := &p.pods[i]
-		ids[m.id], names[m.Name] = true, m
-		if m.subset < 0 {
-			p.status.Unassigned++
-			continue
-		}
-		p.counts.row(m.revision)[m.subset].Replicas++
-	}
+	p.status.Unassigned = unassigned(p.pods)
+	p.counts.recount(slices.Concat(p.pods, p.ended), func(metav1.Time) bool { return false }, func(e entry) {
+		p.decision.Events.Add(v1.EventTypeWarning, ReasonCreationTimedOut, "", "a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more",
+			p.Spec.Subsets[e.subset].Name, int(creatingTimeout(p.Spec).Seconds()))
+	})
 	if p.Workload.Revision != "" {
 		p.counts.row(p.Workload.Revision)
 	}
-	for _, revision := range slices.Sorted(maps.Keys(before.rows)) {
-		for i := range p.Spec.Subsets {
-			was, subset := before.of(revision, i), p.Spec.Subsets[i].Name
-			creating := p.keep(was.CreatingPods, creatingTimeout(p.Spec), func(id string) bool { return ids[id] }, func(string) {
-				p.decision.Events.Add(v1.EventTypeWarning, ReasonCreationTimedOut, "", "a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more", subset, creatingTimeout(p.Spec))
-			})
-			deleting := p.keep(was.DeletingPods, deletingTimeout(p.Spec), func(name string) bool {
-				m := names[name]
-				return m == nil || m.subset != i || m.revision != revision || m.CreationTimestamp.After(was.DeletingPods[name].Time) // a pod of that name is another one
-			}, func(name string) {
-				p.decision.Events.Add(v1.EventTypeWarning, ReasonDeletionTimedOut, name, "the deletion or eviction of pod %s was admitted %d seconds ago and it is still there: it counts again", name, deletingTimeout(p.Spec))
-			})
-			if creating != nil || deleting != nil {
-				count := &p.counts.row(revision)[i]
-				count.CreatingPods, count.DeletingPods = creating, deleting
-			}
-		}
-	}
-}
-
-// keep keeps what was admitted and has not happened yet, until it is late.
-func (p *pass) keep(entries map[string]metav1.Time, timeout int32, happened func(key string) bool, late func(key string)) (kept map[string]metav1.Time) {
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if happened(key) {
-			continue
-		}
-		over, at := expired(entries[key], timeout, p.Now)
-		if over {
-			late(key)
-			continue
-		}
-		if kept == nil {
-			kept = map[string]metav1.Time{}
-		}
-		kept[key] = entries[key]
-		p.timer.At(at)
-	}
-	return kept
+	p.timer.At(Expiry(p.Spec, &v1alpha1.WorkloadSpreadStatus{VersionedSubsetStatuses: p.counts.rows}))
 }

@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // late is a pod that cannot be scheduled in its subset.
@@ -88,6 +88,7 @@ func (p *pass) mark(timedOut []late) {
 	}
 	for i := range p.Spec.Subsets {
 		s := p.subsetStatus(i)
+		s.UnschedulableUntil = podhealth.NotAfter(s.UnschedulableUntil, p.Now.Add(time.Duration(window)*time.Second))
 		was := p.marked(i)
 		if end := stamp(until[i]); !until[i].IsZero() && (!was || end.After(s.UnschedulableUntil.Time)) {
 			s.UnschedulableUntil = &end
@@ -114,85 +115,29 @@ func (p *pass) subsetStatus(i int) *v1alpha1.WorkloadSubsetStatus {
 	return p.subset(name)
 }
 
-// moveOn deletes the pods that cannot be scheduled or gives them a substitute, not too many within a
-// minute, and removes substitutes that are not needed any more.
+// moveOn deletes the pods that cannot be scheduled, not too many within a minute.
 func (p *pass) moveOn(timedOut []late) {
-	reserve := p.Spec.ScheduleStrategy.Adaptive != nil && p.Spec.ScheduleStrategy.Adaptive.Reschedule == v1alpha1.RescheduleReserve
-	substituted := p.substitutes(reserve)
-	recent := int32(0)
-	if r := p.status.Reschedules; r != nil && p.Now.Before(r.LastTime.Add(time.Minute)) {
-		recent = r.Count
-	}
 	if len(timedOut) == 0 {
 		return
 	}
+	recent := int32(0)
+	if r := p.status.Reschedules; r != nil {
+		r.LastTime = *podhealth.NotAfter(&r.LastTime, p.Now)
+		if p.Now.Before(r.LastTime.Add(time.Minute)) {
+			recent = r.Count
+		}
+	}
 	left := max(0, ptr.Deref(p.Spec.ScheduleStrategy.Adaptive.MaxReschedulesPerMinute, v1alpha1.DefaultMaxReschedulesPerMinute)-recent)
-	moved := int32(0)
-	for _, l := range timedOut {
-		if substituted[l.UID] {
-			continue
-		}
-		if moved == left {
-			if moved == 0 {
-				p.timer.At(p.status.Reschedules.LastTime.Add(time.Minute))
-			} else {
-				p.timer.At(stamp(p.Now).Add(time.Minute))
-			}
-			break
-		}
-		if p.move(l, reserve) {
-			moved++
-		}
+	moved := min(left, int32(len(timedOut)))
+	for _, l := range timedOut[:moved] {
+		from := p.Spec.Subsets[l.subset].Name
+		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: l.Pod, Reason: ReasonRescheduled, Message: "it could not be scheduled in subset " + from})
+		p.decision.Events.Add(v1.EventTypeNormal, ReasonRescheduled, l.Name, "pod %s could not be scheduled in subset %s and is deleted, so that another one goes to a later subset", l.Name, from)
 	}
 	if moved > 0 {
 		p.status.Reschedules = &v1alpha1.ReplicaMoves{Count: recent + moved, LastTime: stamp(p.Now)}
 	}
-}
-
-// move deletes a pod or gives it a substitute. It is false if no later subset has room for one.
-func (p *pass) move(l late, reserve bool) bool {
-	from := p.Spec.Subsets[l.subset].Name
-	if !reserve {
-		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: l.Pod, Reason: ReasonRescheduled, Message: "it could not be scheduled in subset " + from})
-		p.decision.Events.Add(v1.EventTypeNormal, ReasonRescheduled, l.Name, "pod %s could not be scheduled in subset %s and is deleted, so that another one goes to a later subset", l.Name, from)
-		return true
+	if int(moved) < len(timedOut) {
+		p.timer.At(p.status.Reschedules.LastTime.Add(time.Minute))
 	}
-	limits := p.counts.limits(l.revision)
-	for i := l.subset + 1; i < len(limits); i++ {
-		if p.marked(i) || limits[i] != Unlimited && p.counts.used(l.revision, i) >= limits[i] && i < len(limits)-1 {
-			continue
-		}
-		to := p.Spec.Subsets[i].Name
-		p.decision.Substitute = append(p.decision.Substitute, Substitute{For: l.Pod, Subset: to})
-		p.decision.Events.Add(v1.EventTypeNormal, ReasonSubstituted, l.Name, "pod %s waits in subset %s; a substitute runs in subset %s until it is ready", l.Name, from, to)
-		return true
-	}
-	return false
-}
-
-// substitutes deletes those whose pod is ready or gone, and returns the pods that have one.
-func (p *pass) substitutes(reserve bool) map[types.UID]bool {
-	waiting := map[types.UID]bool{}
-	for _, m := range p.pods {
-		waiting[m.UID] = !m.ready
-	}
-	substituted := map[types.UID]bool{}
-	for _, s := range p.Substitutes {
-		of := types.UID(s.Annotations[AnnotationSubstitute])
-		switch {
-		case s.DeletionTimestamp != nil:
-			continue
-		case !Active(s): // another one can have its name then
-			p.decision.Delete = append(p.decision.Delete, Deletion{Pod: s, Reason: ReasonSubstituteGone, Message: "it has ended"})
-			substituted[of] = true
-			continue
-		}
-		if reserve && waiting[of] && !substituted[of] {
-			substituted[of] = true
-			continue
-		}
-		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: s, Reason: ReasonSubstituteGone, Message: "the pod that it stood for is ready, or gone"})
-		p.decision.Events.Add(v1.EventTypeNormal, ReasonSubstituteGone, s.Name, "substitute %s is deleted: the pod that it stood for is ready, or gone", s.Name)
-	}
-	return substituted
 }

@@ -84,7 +84,7 @@ func TestWhatDoesNotMoveOn(t *testing.T) {
 		"strategy Fixed":        inputOf(fixed, 1, waitingIn("a-0", "a", time.Hour)),
 		"a critical time of 0s": inputOf(never, 1, waitingIn("a-0", "a", time.Hour)),
 	} {
-		if d := Decide(in); len(d.Delete)+len(d.Substitute) > 0 || d.Status.SubsetStatuses[0].UnschedulableUntil != nil {
+		if d := Decide(in); len(d.Delete) > 0 || d.Status.SubsetStatuses[0].UnschedulableUntil != nil {
 			t.Errorf("%s: %v", name, deleted(d))
 		}
 	}
@@ -162,29 +162,6 @@ func TestNotAllMoveOnAtOnce(t *testing.T) {
 	}
 }
 
-// The pod keeps waiting, a substitute runs elsewhere until it is ready.
-func TestReservation(t *testing.T) {
-	spec := adaptive("", "0", "")
-	spec.ScheduleStrategy.Adaptive.Reschedule = v1alpha1.RescheduleReserve
-	in := inputOf(spec, 1, waitingIn("a-0", "a", time.Minute))
-	d := Decide(in)
-	if len(d.Delete) > 0 || len(d.Substitute) != 1 || d.Substitute[0].Subset != "c" {
-		t.Fatalf("%+v", d)
-	}
-	substitute := podIn("a-0-x", "c")
-	substitute.Annotations = map[string]string{AnnotationSubstitute: "a-0"}
-	in.Status, in.Substitutes = d.Status, []*v1.Pod{substitute}
-	if d = Decide(in); len(d.Delete)+len(d.Substitute) > 0 {
-		t.Errorf("it has one: %+v", d)
-	}
-	for name, pods := range map[string][]*v1.Pod{"ready": {podIn("a-0", "a")}, "gone": nil} {
-		in.Pods = pods
-		if d = Decide(in); len(d.Delete) != 1 || d.Delete[0].Pod != substitute {
-			t.Errorf("%s: %+v", name, d)
-		}
-	}
-}
-
 // A subset without room for the pod is passed over, unless the autoscaler can bring a node.
 func TestSimulatedRoom(t *testing.T) {
 	for _, c := range []struct {
@@ -210,50 +187,9 @@ func TestSimulatedRoom(t *testing.T) {
 	}
 }
 
-// A pod is noted in the status where a simulation has a say, and otherwise only in a subset with a limit.
-func TestASimulatedPodIsNoted(t *testing.T) {
-	adaptively := v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive}
-	switchedOff := v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{DisableSimulationSchedule: true}}
-	for name, c := range map[string]struct {
-		strategy v1alpha1.WorkloadScheduleStrategy
-		room     []Room
-		in       int // the subset; -1: it is not noted
-	}{
-		"a node has room":        {adaptively, []Room{RoomOnNode, RoomOnNode}, 0},
-		"only in the second":     {adaptively, []Room{RoomNone, RoomOnNode}, 1},
-		"not simulated in time":  {adaptively, []Room{RoomUnknown, RoomUnknown}, 0},
-		"nothing was simulated":  {adaptively, nil, -1},
-		"simulation is disabled": {switchedOff, []Room{RoomOnNode, RoomOnNode}, -1},
-		"Fixed":                  {v1alpha1.WorkloadScheduleStrategy{}, []Room{RoomOnNode, RoomOnNode}, -1},
-	} {
-		spec, before := deployment("", ""), counted(count{Replicas: 2, MissingReplicas: -1}, count{MissingReplicas: -1})
-		spec.ScheduleStrategy = c.strategy
-		pod := NewPod{ID: "new", Revision: OneRevision, Room: c.room}
-		a := Admit(stateOf(spec, before, 5), pod)
-		if a.Changed != (c.in >= 0) || !a.Changed && a.Status != before {
-			t.Errorf("%s: %+v", name, a)
-		}
-		for i, row := range a.Status.VersionedSubsetStatuses[OneRevision] {
-			if _, noted := row.CreatingPods["new"]; noted != (i == c.in) || row.MissingReplicas != Unlimited {
-				t.Errorf("%s: %+v", name, row)
-			}
-		}
-		if again := Admit(stateOf(spec, a.Status, 5), pod); c.in >= 0 && (again.Subset != c.in || again.Reason != ReasonAgain || again.Changed) {
-			t.Errorf("%s: again %+v", name, again)
-		}
-	}
-}
-
-// A pod that was noted without a limit is not expected any more once it is seen, deleted or too late.
+// A pod that was admitted is not expected any more once it is seen, or too late.
 func TestANotedPodIsForgotten(t *testing.T) {
-	spec, noted := adaptive("", ""), counted(count{Replicas: 1, CreatingPods: entryAt(20*time.Second, "new")}, count{})
-	status, changed := Release(stateOf(spec, noted, 5), OldPod{Name: "web-1", ID: "new", Revision: OneRevision, Subset: "a", Active: true})
-	if row := status.VersionedSubsetStatuses[OneRevision][0]; !changed || len(row.CreatingPods)+len(row.DeletingPods) > 0 || row.Replicas != 1 || row.MissingReplicas != Unlimited {
-		t.Errorf("deleted: %v, %+v", changed, row)
-	}
-	if _, changed = Release(stateOf(spec, status, 5), OldPod{Name: "web-1", ID: "new", Revision: OneRevision, Subset: "a", Active: true}); changed {
-		t.Error("it is deleted twice")
-	}
+	spec, noted := adaptive("5", ""), counted(count{Replicas: 1, CreatingPods: entryAt(20*time.Second, "new")}, count{})
 	for name, c := range map[string]struct {
 		pods    []*v1.Pod
 		after   time.Duration
@@ -268,7 +204,7 @@ func TestANotedPodIsForgotten(t *testing.T) {
 		in.Status, in.Workload.Revision, in.Now = noted, OneRevision, noon.Add(c.after)
 		d := Decide(in)
 		expired := slices.ContainsFunc(d.Events, func(e podhealth.Event) bool { return e.Reason == ReasonCreationTimedOut })
-		if row := d.Status.VersionedSubsetStatuses[OneRevision][0]; len(row.CreatingPods) != c.noted || row.MissingReplicas != Unlimited || expired != c.expired {
+		if row := d.Status.VersionedSubsetStatuses[OneRevision][0]; len(row.CreatingPods) != c.noted || expired != c.expired {
 			t.Errorf("%s: %+v, %+v", name, row, d.Events)
 		}
 	}

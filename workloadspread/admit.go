@@ -1,8 +1,8 @@
 package workloadspread
 
 import (
-	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +16,8 @@ type State struct {
 	Status   *v1alpha1.WorkloadSpreadStatus
 	Workload Workload
 	Now      time.Time
+	// Counted is true if the status is of Recount.
+	Counted bool
 }
 
 // Room is what a simulation of the scheduler says about a pod with the rules of a subset.
@@ -53,9 +55,14 @@ type Admission struct {
 	Refused bool
 	// Reason is one word, Message a sentence.
 	Reason, Message string
+	// Cost is the deletion cost that the pod should be created with; 0 if its controller reads none.
+	Cost int32
 	// Status must be stored before the pod is created, if Changed.
 	Status  *v1alpha1.WorkloadSpreadStatus
 	Changed bool
+	// Recount is true if pods that are gone may have taken the seats: the answer is final after a
+	// Recount.
+	Recount bool
 }
 
 // Admit chooses the subset of a new pod. A pod that was admitted before, and of which nothing has
@@ -68,14 +75,10 @@ type Admission struct {
 // passed over if a later one has some, unless the object waits for the autoscaler and that can
 // bring it. Pods of a StatefulSet are not counted: their ordinal decides.
 //
-// The pod is noted in the status until it is seen if its subset has a limit. It also is if a simulation
-// has a say, so that those who simulate elsewhere hold room for it.
+// The pod is noted in the status until it is seen if its subset has a limit or a share.
 //
 // If no subset is open, the pod is refused or created without rules, as WhenFull says; it never goes
-// to a subset that is full. It is always refused if its revision already has as many pods as the
-// workload asks for, or all revisions together as many as that and the surge: some of those counted do
-// not exist any more, and its controller tries again. (That is not known of kinds that Kubernetes does
-// not have.)
+// to a subset that is full.
 func Admit(s State, pod NewPod) Admission {
 	if kindOf(s.Spec) == statefulSetKind {
 		return s.answer(Seat(s.Spec, pod.Ordinal-s.Workload.Start, s.closed()), "its ordinal is "+number(pod.Ordinal))
@@ -83,18 +86,16 @@ func Admit(s State, pod NewPod) Admission {
 	c := s.counts()
 	for i := range s.Spec.Subsets {
 		if _, again := c.of(pod.Revision, i).CreatingPods[pod.ID]; again {
-			return s.admitted(i, ReasonAgain, "the pod was admitted to it before")
+			a := s.admitted(i, ReasonAgain, "the pod was admitted to it before")
+			a.Cost = c.firstCost(i, c.used(pod.Revision, i)-1)
+			return a
 		}
 	}
-	i := c.choose(pod)
-	if n, all := c.complete(pod.Revision); i < 0 && all {
-		a := s.answer(-1, "")
-		a.Refused, a.Reason = true, ReasonUncertain
-		a.Message = fmt.Sprintf("the workload has all its pods, %d; some of them do not exist any more", n)
-		return a
-	}
+	i, full := c.choose(pod)
 	a := s.answer(i, "it is the first that is open")
-	if i >= 0 && (c.simulated(pod) || c.limits(pod.Revision)[i] != Unlimited) {
+	a.Recount = full && !s.Counted && !c.additional(pod.Revision)
+	a.Cost = c.firstCost(i, c.used(pod.Revision, max(i, 0)))
+	if i >= 0 && (Shared(s.Spec) || c.limits(pod.Revision)[i] != Unlimited) {
 		count := &c.row(pod.Revision)[i]
 		count.CreatingPods = with(count.CreatingPods, pod.ID, stamp(s.Now))
 		a.Status, a.Changed = c.stored(), true
@@ -104,21 +105,24 @@ func Admit(s State, pod NewPod) Admission {
 
 // complete reports whether as many pods are counted as the workload may have: those that it asks for of
 // one revision, and its surge more of all. It is never known of other kinds.
-func (c *counts) complete(revision string) (n int32, all bool) {
+func (c *counts) complete(revision string) bool {
 	if !c.Workload.Found || kindOf(c.Spec) == otherKind {
-		return 0, false
+		return false
 	}
-	if n = c.sum(revision); n >= c.Workload.Replicas {
-		return n, true
+	if c.sum(revision)+c.Status.Unassigned >= c.Workload.Replicas {
+		return true
 	}
-	if !c.others(revision) {
-		return n, false
-	}
-	n = 0
+	n := c.Status.Unassigned
 	for other := range c.rows {
 		n += c.sum(other)
 	}
-	return n, n >= c.Workload.Replicas+c.Workload.Surge
+	return n >= c.Workload.Replicas+c.Workload.Surge
+}
+
+// additional reports whether a new pod replaces none of those that are counted, because the workload
+// asks for more. It is not known during a rollout, nor if a subset is not counted.
+func (c *counts) additional(revision string) bool {
+	return kindOf(c.Spec) != otherKind && !c.others(revision) && !c.complete(revision) && (Shared(c.Spec) || !slices.Contains(c.limits(revision), Unlimited))
 }
 
 // answer is the admission to a subset, or what happens if there is none.
@@ -135,47 +139,44 @@ func (s State) admitted(i int, reason, why string) Admission {
 	return Admission{Subset: i, Status: s.Status, Reason: reason, Message: "subset " + s.Spec.Subsets[i].Name + ": " + why}
 }
 
-// choose is the subset of a new pod, or -1.
-func (c *counts) choose(pod NewPod) int {
-	total := c.sum(pod.Revision)
-	steps := []int32{c.Workload.Replicas}
-	if !ordered(c.Spec) && total < c.Workload.Replicas {
-		steps = []int32{total + 1, c.Workload.Replicas}
-	}
-	for _, replicas := range steps {
-		if i := c.first(pod, c.limitsAt(pod.Revision, replicas)); i >= 0 {
-			return i
+// choose is the subset of a new pod, or -1. It reports whether others would have come first if they were
+// not full.
+func (c *counts) choose(pod NewPod) (i int, full bool) {
+	held, total := c.heldOf(pod.Revision), c.sum(pod.Revision)
+	if Shared(c.Spec) && total < c.Workload.Replicas {
+		if i, full := c.first(pod, layout(c.Spec, total+1, held), true); i >= 0 {
+			return i, full
 		}
 	}
-	return -1
+	return c.first(pod, Limits(c.Spec, c.Workload.Replicas, held), false)
 }
 
-// first is the first open subset that has room for the pod, or else the first open one.
-func (c *counts) first(pod NewPod, limits []int32) int {
-	best := -1
+// first is the first open subset that has room for the pod, or else the first open one if it need not
+// have room.
+func (c *counts) first(pod NewPod, limits []int32, room bool) (best int, full bool) {
+	best = -1
 	over := c.overshoot()
 	for i, limit := range limits {
-		if c.marked(i) || limit != Unlimited && (c.used(pod.Revision, i) >= limit || c.others(pod.Revision) && c.total(i) >= limit && over >= c.Workload.Surge) {
+		if c.marked(i) {
+			continue
+		}
+		if limit != Unlimited && (c.used(pod.Revision, i) >= limit || c.others(pod.Revision) && c.total(i) >= limit && over >= c.Workload.Surge) {
+			full = true
 			continue
 		}
 		if c.mayRun(pod, i) {
-			return i
+			return i, full || Shared(c.Spec)
 		}
-		if best < 0 {
+		if best < 0 && !room {
 			best = i
 		}
 	}
-	return best
-}
-
-// simulated reports whether a simulation has a say in the subset of a pod.
-func (c *counts) simulated(pod NewPod) bool {
-	a := c.Spec.ScheduleStrategy.Adaptive
-	return pod.Room != nil && c.Spec.ScheduleStrategy.Type == v1alpha1.ScheduleAdaptive && (a == nil || !a.DisableSimulationSchedule)
+	return best, full || best < 0 || Shared(c.Spec)
 }
 
 func (c *counts) mayRun(pod NewPod, i int) bool {
-	if !c.simulated(pod) || i >= len(pod.Room) {
+	a := c.Spec.ScheduleStrategy.Adaptive
+	if i >= len(pod.Room) || c.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a != nil && a.DisableSimulationSchedule {
 		return true
 	}
 	return pod.Room[i] != RoomNone && (pod.Room[i] != RoomByAutoscaler || waits(c.Spec))
@@ -185,44 +186,6 @@ func (c *counts) mayRun(pod NewPod, i int) bool {
 func waits(spec *v1alpha1.WorkloadSpreadSpec) bool {
 	a := spec.ScheduleStrategy.Adaptive
 	return a == nil || a.WaitForAutoscaler == nil || *a.WaitForAutoscaler
-}
-
-// OldPod is a pod that is being deleted or evicted.
-type OldPod struct {
-	// Name of the pod, and its ID in creatingPods.
-	Name, ID string
-	// Revision and Subset of the pod.
-	Revision, Subset string
-	// Active is false for a pod that has ended, or is being deleted already.
-	Active bool
-}
-
-// Release counts a pod as gone whose deletion or eviction is admitted. A pod is counted once, however
-// often it is asked for. It reports whether the status must be stored.
-func Release(s State, pod OldPod) (*v1alpha1.WorkloadSpreadStatus, bool) {
-	c := s.counts()
-	i := c.index(pod.Subset)
-	if !pod.Active || kindOf(s.Spec) == statefulSetKind || i < 0 {
-		return s.Status, false
-	}
-	counted := c.limits(pod.Revision)[i] != Unlimited
-	_, creating := c.of(pod.Revision, i).CreatingPods[pod.ID]
-	if _, again := c.of(pod.Revision, i).DeletingPods[pod.Name]; counted && again || !counted && !creating {
-		return s.Status, false
-	}
-	count := &c.row(pod.Revision)[i]
-	if creating {
-		count.CreatingPods = maps.Clone(count.CreatingPods)
-		delete(count.CreatingPods, pod.ID) // it exists, or it could not be deleted
-	}
-	if !counted {
-		return c.stored(), true
-	}
-	if creating {
-		count.Replicas++
-	}
-	count.DeletingPods = with(count.DeletingPods, pod.Name, stamp(s.Now))
-	return c.stored(), true
 }
 
 // with is a copy of a map with one more entry.

@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// firstSeat is the deletion cost of the pod in the first seat, under distributions Even and Weighted.
+// firstSeat is the deletion cost of the pod in the first seat, where subsets have shares.
 const firstSeat = 1_000_000
 
 // Cost is the deletion cost of a pod. The pods with the lowest cost are deleted first.
@@ -21,14 +22,40 @@ type Cost struct {
 	Cost int32
 }
 
+// progress is for how long after one of its pods has become ready a rollout counts as one that makes
+// progress.
+const progress = 2 * time.Minute
+
+// readsCosts reports whether the controller of the workload reads deletion costs.
+func readsCosts(spec *v1alpha1.WorkloadSpreadSpec) bool {
+	k := kindOf(spec)
+	return k == deploymentKind || k == replicaSetKind
+}
+
+// firstCost is the cost with which a pod is created in a subset that has so many, or in none; 0 if the
+// controller of the workload reads none. It is the one that costs writes if no pod has left before.
+func (s State) firstCost(i int, has int32) int32 {
+	n := int32(len(s.Spec.Subsets))
+	switch {
+	case !readsCosts(s.Spec):
+		return 0
+	case i < 0:
+		return -100 * (n + 1)
+	case Shared(s.Spec):
+		return firstSeat - seat(s.Spec, i, has)
+	}
+	return 100 * (n - int32(i))
+}
+
 // costs writes the order of the scale-down. With n subsets, pods of the one with index i have
 // 100*(n-i), the surplus of it has -100*(i+1), and pods of no subset have -100*(n+1). In old
-// revisions the order of the subsets is reversed, so that a rollout leaves the first ones first.
+// revisions the order of the subsets is reversed while the rollout makes progress, so that it leaves the
+// first ones first.
 //
-// Under distributions Even and Weighted the last seats are left first, and pods in a seat have
-// 1,000,000 minus its number; those of an old revision have the number plus one.
+// Where the subsets have shares, the last seats are left first: pods in a seat have 1,000,000 minus its
+// number; those of an old revision in reversed order have the number plus one.
 func (p *pass) costs() {
-	if k := kindOf(p.Spec); k != deploymentKind && k != replicaSetKind {
+	if !readsCosts(p.Spec) {
 		return
 	}
 	parts := map[string][][]member{}
@@ -42,30 +69,48 @@ func (p *pass) costs() {
 		}
 		parts[m.revision][m.subset] = append(parts[m.revision][m.subset], m)
 	}
+	reversed := len(parts) > 1 && p.rollsOut()
 	for _, revision := range slices.Sorted(maps.Keys(parts)) {
-		p.costsOf(revision, parts[revision])
+		old := p.Workload.Revision != "" && revision != p.Workload.Revision
+		p.costsOf(revision, parts[revision], old && reversed)
 	}
 	slices.SortStableFunc(p.decision.Costs, func(a, b Cost) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
 }
 
-func (p *pass) costsOf(revision string, parts [][]member) {
-	old := p.Workload.Revision != "" && revision != p.Workload.Revision
+// rollsOut reports whether a rollout makes progress: a pod of the new revision has become ready lately,
+// and not because it was restarted.
+func (p *pass) rollsOut() (is bool) {
+	for _, m := range p.pods {
+		if !m.ready || m.revision != p.Workload.Revision || slices.ContainsFunc(m.Status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.RestartCount > 0 }) {
+			continue
+		}
+		for _, c := range m.Status.Conditions {
+			if end := c.LastTransitionTime.Add(progress); c.Type == v1.PodReady && p.Now.Before(end) {
+				is = true
+				p.timer.At(end)
+			}
+		}
+	}
+	return is
+}
+
+func (p *pass) costsOf(revision string, parts [][]member, reversed bool) {
 	limits, n := p.counts.limits(revision), int32(len(parts))
 	seats := p.seats(parts)
 	// While the workload shrinks its last seats go anyway. What is written to them could change the order
 	// in which pods are being deleted.
-	shrinks := seats != nil && !old && int32(len(slices.Concat(parts...))) > p.Workload.Replicas
+	shrinks := seats != nil && !reversed && int32(len(slices.Concat(parts...))) > p.Workload.Replicas
 	for i, part := range parts {
 		slices.SortFunc(part, keepFirst)
 		if seats != nil {
-			slices.SortStableFunc(part, func(a, b member) int { return cmp.Compare(seatOf(a.Pod, old), seatOf(b.Pod, old)) })
+			slices.SortStableFunc(part, func(a, b member) int { return cmp.Compare(seatOf(a.Pod), seatOf(b.Pod)) })
 		}
 		quota := len(part)
 		if limits[i] != Unlimited {
 			quota = min(quota, int(limits[i]))
 		}
 		place := int32(i)
-		if old {
+		if reversed {
 			place = n - 1 - place
 		}
 		for _, m := range part[quota:] {
@@ -73,30 +118,53 @@ func (p *pass) costsOf(revision string, parts [][]member) {
 				p.cost(m, -100*(place+1))
 			}
 		}
-		inSeats := part[:quota]
-		for k, m := range inSeats {
-			switch {
-			case seats == nil:
+		if seats == nil {
+			for _, m := range part[:quota] {
 				p.cost(m, 100*(n-place))
-			case old:
-				p.cost(m, 1+seats[i][k])
-			default:
-				p.cost(m, max(1, firstSeat-seats[i][k]))
+			}
+			continue
+		}
+		for k, number := range settle(part[:quota], seats[i]) {
+			if reversed {
+				p.cost(part[k], 1+number)
+			} else {
+				p.cost(part[k], max(1, firstSeat-number))
 			}
 		}
 	}
 }
 
+// settle gives pods the first seats of their subset. A pod keeps its own if no other one has it.
+func settle(part []member, seats []int32) []int32 {
+	out, free := make([]int32, len(part)), map[int32]bool{}
+	for _, number := range seats[:len(part)] {
+		free[number] = true
+	}
+	var left []int
+	for k, m := range part {
+		if own := int32(seatOf(m.Pod)); free[own] {
+			out[k] = own
+			delete(free, own)
+		} else {
+			left = append(left, k)
+		}
+	}
+	for i, number := range slices.Sorted(maps.Keys(free)) {
+		out[left[i]] = number
+	}
+	return out
+}
+
 // late reports whether a pod sits where the workload has no replicas any more.
 func (p *pass) late(m member) bool {
-	seat := seatOf(m.Pod, false)
+	seat := seatOf(m.Pod)
 	return seat >= int64(p.Workload.Replicas) && seat < firstSeat
 }
 
-// seats are the numbers of the seats of each subset, in their order; nil under distribution Ordered.
+// seats are the numbers of the seats of each subset, in their order; nil if subsets have no shares.
 // They do not depend on the number of replicas, so that a pod keeps its cost.
 func (p *pass) seats(parts [][]member) [][]int32 {
-	if ordered(p.Spec) {
+	if !Shared(p.Spec) {
 		return nil
 	}
 	seats := make([][]int32, len(parts))
@@ -118,16 +186,16 @@ func (p *pass) seats(parts [][]member) [][]int32 {
 	return seats
 }
 
-// seatOf is the seat that a pod has by its cost, or a late one.
-func seatOf(pod *v1.Pod, old bool) int64 {
+// seatOf is the seat that a pod has by its cost, in the one order or the other, or a late one.
+func seatOf(pod *v1.Pod) int64 {
 	n, err := strconv.ParseInt(pod.Annotations[AnnotationCost], 10, 32)
 	switch {
-	case err != nil || n <= 0:
+	case err != nil || n <= 0 || n > firstSeat:
 		return firstSeat
-	case old:
-		return n - 1
+	case n > firstSeat/2:
+		return firstSeat - n
 	}
-	return firstSeat - n
+	return n - 1
 }
 
 // cost writes the cost of a pod if it differs.

@@ -22,7 +22,7 @@ func (s State) counts() *counts {
 	for revision, list := range s.Status.VersionedSubsetStatuses {
 		row := c.row(revision)
 		for _, count := range list {
-			if i := c.index(count.Name); i >= 0 {
+			if i := indexOf(c.Spec, count.Name); i >= 0 {
 				row[i] = count
 			}
 		}
@@ -50,16 +50,11 @@ func (c *counts) of(revision string, i int) v1alpha1.WorkloadSubsetCount {
 	return v1alpha1.WorkloadSubsetCount{Name: c.Spec.Subsets[i].Name}
 }
 
-func (c *counts) index(name string) int {
-	return slices.IndexFunc(c.Spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Name == name })
-}
-
-// used is how many pods of a revision a subset has: those seen and those being created, without those
-// being deleted.
+// used is how many pods of a revision a subset has: those counted and those being created.
 func (c *counts) used(revision string, i int) int32 { return usedBy(c.of(revision, i)) }
 
 func usedBy(count v1alpha1.WorkloadSubsetCount) int32 {
-	return max(0, count.Replicas+int32(len(count.CreatingPods))-int32(len(count.DeletingPods)))
+	return max(0, count.Replicas) + int32(len(count.CreatingPods))
 }
 
 // sum is how many pods of a revision all subsets have.
@@ -99,10 +94,12 @@ func (c *counts) overshoot() (n int32) {
 }
 
 // limits are the limits of the pods of a revision.
-func (c *counts) limits(revision string) []int32 { return c.limitsAt(revision, c.Workload.Replicas) }
+func (c *counts) limits(revision string) []int32 {
+	return Limits(c.Spec, c.Workload.Replicas, c.heldOf(revision))
+}
 
-func (c *counts) limitsAt(revision string, replicas int32) []int32 {
-	return Limits(c.Spec, replicas, c.held(func(i int) int32 { return c.used(revision, i) }))
+func (c *counts) heldOf(revision string) []int32 {
+	return c.held(func(i int) int32 { return c.used(revision, i) })
 }
 
 // limitsOfAll are the limits of the pods of all revisions together.

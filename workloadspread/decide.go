@@ -21,12 +21,10 @@ type Input struct {
 	Name       string
 	Generation int64
 	State
-	// Pods are those of the workload that the filter selects, without substitutes.
+	// Pods are those of the workload that the filter selects.
 	Pods []*v1.Pod
 	// Nodes are those of pods without an assignment, by name. Others may be missing.
 	Nodes map[string]*v1.Node
-	// Substitutes are the pods that run in place of others.
-	Substitutes []*v1.Pod
 	// Autoscaler is what it does about pods, by their UID. It has no entries without an autoscaler.
 	Autoscaler map[types.UID]ScaleUp
 	// Refused is why the WorkloadSpread must do nothing although its spec is valid; empty if it may.
@@ -57,8 +55,6 @@ type Decision struct {
 	Costs []Cost
 	// Delete are pods to delete, if they still have the same UID.
 	Delete []Deletion
-	// Substitute are pods to create a substitute for.
-	Substitute []Substitute
 	// Deferred are the pods that would move on if no node for them were on its way.
 	Deferred int
 	// Events are what there is to say, about pods or the WorkloadSpread.
@@ -71,12 +67,6 @@ type Decision struct {
 type Deletion struct {
 	Pod             *v1.Pod
 	Reason, Message string
-}
-
-// Substitute is a pod that waits, and the subset that is to run a copy of it.
-type Substitute struct {
-	For    *v1.Pod
-	Subset string
 }
 
 // Decide looks at all pods.
@@ -106,7 +96,13 @@ func Decide(in Input) Decision {
 	p.condition(v1alpha1.ConditionTargetFound, true, ReasonFound, describe(in.Spec)+" exists"+without(in.Ahead))
 	p.Status = &p.status
 	p.counts = p.State.counts()
-	p.pods = p.members(in.Pods)
+	for _, m := range members(in.Spec, in.Name, in.Pods) {
+		if m.active {
+			p.pods = append(p.pods, m)
+		} else {
+			p.ended = append(p.ended, m)
+		}
+	}
 	timedOut := p.timedOut()
 	p.mark(timedOut)
 	p.classify()
@@ -132,7 +128,8 @@ type pass struct {
 	before   *v1alpha1.WorkloadSpreadStatus
 	status   v1alpha1.WorkloadSpreadStatus
 	counts   *counts
-	pods     []member
+	pods     []member // the active ones
+	ended    []member // and those that have ended or are being deleted
 	decision Decision
 	timer    podhealth.Timer
 }

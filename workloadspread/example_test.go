@@ -66,15 +66,21 @@ func ExampleAdmit() {
 	// subset elastic: it is the first that is open false
 }
 
-func ExampleRelease() {
-	status, changed := workloadspread.Release(workloadspread.State{
-		Spec: spread(), Workload: workloadspread.Workload{Found: true, Replicas: 9}, Now: now,
-		Status: &v1alpha1.WorkloadSpreadStatus{VersionedSubsetStatuses: map[string][]v1alpha1.WorkloadSubsetCount{
-			workloadspread.OneRevision: {{Name: "normal", Replicas: 8}, {Name: "elastic", MissingReplicas: -1}},
-		}},
-	}, workloadspread.OldPod{Name: "web-3", ID: "web-3", Revision: workloadspread.OneRevision, Subset: "normal", Active: true})
-	fmt.Println(changed, status.VersionedSubsetStatuses[workloadspread.OneRevision][0].MissingReplicas)
-	// Output: true 1
+// A pod that is being deleted makes room for the one that replaces it.
+func ExampleRecount() {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-3", Annotations: map[string]string{
+		workloadspread.AnnotationSpread: workloadspread.Assignment{Name: "web", Subset: "normal"}.String(),
+	}}}
+	for _, deleted := range []*metav1.Time{nil, {Time: now}} {
+		pod.DeletionTimestamp = deleted
+		status := workloadspread.Recount(workloadspread.State{
+			Spec: spread(), Workload: workloadspread.Workload{Found: true, Replicas: 9}, Now: now, Status: &v1alpha1.WorkloadSpreadStatus{},
+		}, "web", workloadspread.OneRevision, []*v1.Pod{pod})
+		fmt.Println(status.Filled)
+	}
+	// Output:
+	// normal 1/8, elastic 0/-
+	// normal 0/8, elastic 0/-
 }
 
 func ExampleInject() {

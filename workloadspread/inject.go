@@ -21,8 +21,6 @@ import (
 const (
 	// AnnotationSpread says to which WorkloadSpread and subset a pod belongs.
 	AnnotationSpread = "evenkeel.dev/workload-spread"
-	// AnnotationSubstitute is on a substitute; its value is the UID of the pod that waits.
-	AnnotationSubstitute = "evenkeel.dev/substitute-for"
 	// AnnotationCost is the deletion cost that the controller of ReplicaSets reads.
 	AnnotationCost = "controller.kubernetes.io/pod-deletion-cost"
 )

@@ -79,12 +79,13 @@ func (w *world) mishap() {
 	case what == 1:
 		w.revision++
 		w.log("revision %d", w.revision)
-	case what == 2 && victim != nil: // evicted, then deleted
-		w.release(victim)
+	case what == 2 && victim != nil:
 		w.remove(victim)
-	case what == 3 && victim != nil && !w.gentle: // the eviction is refused
-		w.log("eviction of %s is refused", victim.Name)
-		w.release(victim)
+	case what == 3 && victim != nil: // it is being deleted, and stays for a while
+		w.log("%s terminates", victim.Name)
+		i := slices.Index(w.pods, victim)
+		w.pods[i] = victim.DeepCopy()
+		w.pods[i].DeletionTimestamp = new(stamp(w.now))
 	case what == 4 && victim != nil: // it fails, and no webhook is asked
 		w.log("%s fails", victim.Name)
 		i := slices.Index(w.pods, victim)
@@ -159,7 +160,7 @@ func (w *world) checkCounts() {
 			w.fail("subset %s has %d pods of %d, the status says %+v", all.Name, n, limits[i], all)
 		}
 		count := w.stored.VersionedSubsetStatuses[w.hash(w.revision)][i]
-		if count.Replicas != current || count.MissingReplicas != want && n == current || len(count.CreatingPods)+len(count.DeletingPods) > 0 {
+		if count.Replicas != current || count.MissingReplicas != want && n == current || len(count.CreatingPods) > 0 {
 			w.fail("subset %s has %d pods of the revision, the status says %+v", all.Name, current, count)
 		}
 	}
@@ -178,7 +179,7 @@ func (w *world) checkOrder() {
 	exact := slices.Equal(sizes, limits)
 	index := func(pod *v1.Pod) int {
 		a, _ := AssignmentOf(pod)
-		return w.state().counts().index(a.Subset)
+		return indexOf(w.spec, a.Subset)
 	}
 	before := -1
 	for at, pod := range pods {
@@ -189,7 +190,7 @@ func (w *world) checkOrder() {
 			place = 0
 		case limits[i] != Unlimited && sizes[i] > limits[i]:
 			place++
-		case !ordered(w.spec):
+		case Shared(w.spec):
 			for j, n := range layout(w.spec, int32(len(pods)-at), nil) {
 				if exact && sizes[j] != n {
 					w.fail("with %d pods the subsets have %v", len(pods)-at, sizes)

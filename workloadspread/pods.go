@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -44,33 +43,35 @@ func Active(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed
 }
 
-// member is an active pod of the workload.
+// member is a pod of the workload.
 type member struct {
 	*v1.Pod
 	id       string
 	revision string
 	subset   int // -1: none
 	assigned bool
+	active   bool
 	ready    bool
 }
 
-// members are the active pods, in the order of their names.
-func (p *pass) members(pods []*v1.Pod) []member {
-	var out []member
-	for _, pod := range pods {
-		if !Active(pod) {
-			continue
-		}
-		m := member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
+// members are the pods, in the order of their names.
+func members(spec *v1alpha1.WorkloadSpreadSpec, name string, pods []*v1.Pod) []member {
+	out := make([]member, len(pods))
+	for i, pod := range pods {
+		m := member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod), ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
 		a, ok := AssignmentOf(pod)
-		if m.assigned = ok && a.Name == p.Name; m.assigned {
-			m.subset = p.counts.index(a.Subset)
+		if m.assigned = ok && a.Name == name; m.assigned {
+			m.subset = indexOf(spec, a.Subset)
 			m.id = cmp.Or(a.ID, pod.Name)
 		}
-		out = append(out, m)
+		out[i] = m
 	}
 	slices.SortFunc(out, func(a, b member) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+func indexOf(spec *v1alpha1.WorkloadSpreadSpec, name string) int {
+	return slices.IndexFunc(spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Name == name })
 }
 
 func condition(pod *v1.Pod, kind v1.PodConditionType) v1.ConditionStatus {
@@ -225,10 +226,4 @@ func no(is bool) int {
 		return 0
 	}
 	return 1
-}
-
-// expired reports whether an entry is older than a timeout, and when it is.
-func expired(entry metav1.Time, timeout int32, now time.Time) (bool, time.Time) {
-	at := entry.Add(time.Duration(timeout) * time.Second)
-	return !now.Before(at), at
 }

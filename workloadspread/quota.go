@@ -2,6 +2,8 @@ package workloadspread
 
 import (
 	"math"
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -18,21 +20,30 @@ const Unlimited int32 = -1
 const free int32 = -1
 
 // Limits returns how many pods each subset may have if the workload has so many replicas, or
-// Unlimited. A percentage is rounded up. The minimum of a later subset is kept free in the earlier
-// ones. Distributions Even and Weighted limit every subset, to the shares that sum to the replicas.
+// Unlimited. The minimum of a later subset is kept free in the earlier ones. Distributions Even and
+// Weighted limit every subset, to the shares that sum to the replicas, and so do percentages, except
+// for subsets without one.
 //
 // A subset with an entry of 0 or more in held has that many and gets no more, and the others share
 // the rest; held is nil if there is no such subset.
 func Limits(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []int32 {
 	replicas = max(replicas, 0)
-	if !ordered(spec) {
-		return layout(spec, replicas, held)
-	}
-	granted, limits := grant(spec, replicas, held), layout(spec, replicas, held)
-	for i := len(limits) - 1; i >= 0; i-- {
-		limits[i] = most(&spec.Subsets[i], replicas)
-		if granted[i] > 0 {
-			break // the earlier ones get their share and no more
+	limits := layout(spec, replicas, held)
+	switch {
+	case !ordered(spec):
+	case Shared(spec):
+		for i := range limits {
+			if spec.Subsets[i].MaxReplicas == nil {
+				limits[i] = Unlimited
+			}
+		}
+	default:
+		granted := grant(spec, replicas, held)
+		for i := len(limits) - 1; i >= 0; i-- {
+			limits[i] = most(&spec.Subsets[i], replicas)
+			if granted[i] > 0 {
+				break // the earlier ones get their share and no more
+			}
 		}
 	}
 	return limits
@@ -56,15 +67,16 @@ func Seat(spec *v1alpha1.WorkloadSpreadSpec, ordinal int32, held []int32) int {
 
 // layout is how many of the replicas each subset has when all have been created.
 func layout(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []int32 {
-	granted := grant(spec, replicas, held)
+	granted, weights := grant(spec, replicas, held), weights(spec)
 	claims := make([]apportion.Claim, len(spec.Subsets))
 	for i := range spec.Subsets {
 		s := &spec.Subsets[i]
-		claims[i] = apportion.Claim{Weight: weight(spec, s), Low: int64(granted[i]), High: math.MaxInt64}
+		claims[i] = apportion.Claim{Weight: weights[i], Low: int64(granted[i]), High: math.MaxInt64}
 		if s.Base != nil {
 			claims[i].Offset = int64(min(*s.Base, granted[i]))
 		}
-		if n := most(s, replicas); n != Unlimited {
+		// The shares of all percentages are exact; a percentage is a bound where others are held.
+		if n := most(s, replicas); n != Unlimited && (s.MaxReplicas.Type == intstr.Int || held != nil) {
 			claims[i].High = int64(n)
 		}
 		if isHeld(held, i) {
@@ -72,7 +84,7 @@ func layout(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []i
 		}
 	}
 	share := apportion.Fill
-	if !ordered(spec) {
+	if Shared(spec) {
 		share = func(total int64, claims []apportion.Claim) []int64 {
 			return apportion.Spread(total, claims, apportion.Webster)
 		}
@@ -82,6 +94,12 @@ func layout(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []i
 		out[i] = int32(n)
 	}
 	return out
+}
+
+// seat is the number of replicas, counted from 0, with which a subset gets one more than it has. It does
+// not depend on the number of replicas now.
+func seat(spec *v1alpha1.WorkloadSpreadSpec, i int, has int32) int32 {
+	return int32(sort.Search(firstSeat-1, func(n int) bool { return layout(spec, int32(n)+1, nil)[i] > has }))
 }
 
 // grant is what each subset has before anything is shared: its minimum, base or what it is held at,
@@ -128,11 +146,33 @@ func percentage(text string) (int32, bool) {
 	return int32(n), ok && err == nil && n <= 999 && digits == strconv.FormatUint(n, 10)
 }
 
-func weight(spec *v1alpha1.WorkloadSpreadSpec, s *v1alpha1.WorkloadSubset) int64 {
-	if spec.Distribution == v1alpha1.DistributeWeighted && s.Weight != nil {
-		return int64(*s.Weight)
+// weights are the weights of the subsets, whichever way their shares are spelled: as weights, as equal
+// shares, or as percentages, of which a subset without one has what is left.
+func weights(spec *v1alpha1.WorkloadSpreadSpec) []int64 {
+	out, left, percent := make([]int64, len(spec.Subsets)), int64(100), ordered(spec) && Shared(spec)
+	for i := range spec.Subsets {
+		s := &spec.Subsets[i]
+		out[i] = 1
+		switch {
+		case spec.Distribution == v1alpha1.DistributeWeighted && s.Weight != nil:
+			out[i] = int64(*s.Weight)
+		case percent:
+			if out[i] = left; s.MaxReplicas != nil {
+				n, _ := percentage(s.MaxReplicas.StrVal)
+				out[i] = min(int64(n), left)
+			}
+			left -= out[i]
+		}
 	}
-	return 1
+	return out
+}
+
+// Shared reports whether the subsets have shares of the replicas, which are exact while the workload
+// grows and while it shrinks; otherwise they are filled in their order, up to numbers.
+func Shared(spec *v1alpha1.WorkloadSpreadSpec) bool {
+	return !ordered(spec) || slices.ContainsFunc(spec.Subsets, func(s v1alpha1.WorkloadSubset) bool {
+		return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
+	})
 }
 
 func ordered(spec *v1alpha1.WorkloadSpreadSpec) bool {

@@ -8,25 +8,17 @@ const (
 	ReasonAgain = "AdmittedAgain"
 	// ReasonNoRoom: no subset has room for the pod. It is also a reason of the condition AllInSubsets.
 	ReasonNoRoom = "NoRoom"
-	// ReasonUncertain: the workload has all its pods, so some of those counted do not exist any more.
-	ReasonUncertain = "CountUncertain"
 )
 
 // The reasons of events.
 const (
 	// ReasonCreationTimedOut: a pod that was admitted has not been seen in time.
 	ReasonCreationTimedOut = "CreationTimedOut"
-	// ReasonDeletionTimedOut: a pod whose deletion was admitted is still there.
-	ReasonDeletionTimedOut = "DeletionTimedOut"
 	// ReasonUnschedulable: new pods pass over a subset. It is also a reason of the condition
 	// Schedulable.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonRescheduled: a pod that cannot be scheduled is deleted.
 	ReasonRescheduled = "Rescheduled"
-	// ReasonSubstituted: a pod that cannot be scheduled gets a substitute.
-	ReasonSubstituted = "Substituted"
-	// ReasonSubstituteGone: a substitute is not needed any more.
-	ReasonSubstituteGone = "SubstituteNotNeeded"
 )
 
 // The reasons of conditions.

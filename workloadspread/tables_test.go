@@ -45,8 +45,6 @@ func TestCreate(t *testing.T) {
 		{"the first is full", deployment("5", ""), counted(count{Replicas: 5}), 1, 0, false},
 		{"again", deployment("5", ""), counted(count{MissingReplicas: 4, CreatingPods: entryAt(0, "new")}), 0, 4, false},
 		{"one subset without a limit", deployment(""), counted(), 0, -1, false},
-		{"one of them is being deleted", deployment("5", ""), counted(count{Replicas: 5, DeletingPods: entryAt(0, "old")}), 0, 0, true},
-		{"surplus that is being deleted makes no room", deployment("5", ""), counted(count{Replicas: 7, DeletingPods: entryAt(0, "old")}), 1, 0, false},
 		{"all are full", deployment("1", "1"), counted(count{Replicas: 1}, count{Replicas: 1}), -1, 0, false},
 	} {
 		a := Admit(stateOf(c.spec, c.status, 20), NewPod{ID: "new", Revision: OneRevision})
@@ -65,50 +63,9 @@ func TestNoFreeSubset(t *testing.T) {
 	if a := Admit(stateOf(spec, full, 3), NewPod{ID: "new", Revision: OneRevision}); !a.Refused || a.Reason != ReasonNoRoom {
 		t.Errorf("refuse: %+v", a)
 	}
-	spec.WhenFull = ""
-	if a := Admit(stateOf(spec, full, 2), NewPod{ID: "new", Revision: OneRevision}); !a.Refused || a.Reason != ReasonUncertain {
-		t.Errorf("the workload has its two pods: %+v", a)
-	}
-	rollout := counted(count{Replicas: 1}, count{Replicas: 1})
-	rollout.VersionedSubsetStatuses["new"] = []v1alpha1.WorkloadSubsetCount{{Name: "a", Replicas: 1}, {Name: "b"}}
-	for surge, reason := range map[int32]string{1: ReasonUncertain, 2: ReasonNoRoom} {
-		in := stateOf(deployment("1", "0"), rollout, 2)
-		in.Workload.Surge = surge
-		if a := Admit(in, NewPod{ID: "new", Revision: "new"}); a.Subset != -1 || a.Reason != reason {
-			t.Errorf("three pods in a rollout of two with a surge of %d: %+v, want %s", surge, a, reason)
-		}
-	}
 	pod, err := Inject(&v1.Pod{}, nil, Assignment{Name: "spread"}, nil)
 	if a, ok := AssignmentOf(pod); err != nil || !ok || a.Subset != "" {
 		t.Errorf("marked as %+v: %v", a, err)
-	}
-}
-
-func TestDelete(t *testing.T) {
-	old := OldPod{Name: "old", ID: "old", Revision: OneRevision, Subset: "a", Active: true}
-	for _, c := range []struct {
-		name    string
-		spec    *v1alpha1.WorkloadSpreadSpec
-		status  *v1alpha1.WorkloadSpreadStatus
-		change  func(*OldPod)
-		missing int32
-		changed bool
-	}{
-		{"none is missing", deployment("5", ""), counted(count{Replicas: 5}), func(*OldPod) {}, 1, true},
-		{"already counted", deployment("5", ""), counted(count{Replicas: 5, DeletingPods: entryAt(time.Second, "old")}), func(*OldPod) {}, 0, false},
-		{"ended already", deployment("5", ""), counted(count{Replicas: 5}), func(p *OldPod) { p.Active = false }, 0, false},
-		{"of an unknown subset", deployment("5", ""), counted(count{Replicas: 5}), func(p *OldPod) { p.Subset = "x" }, 0, false},
-		{"of a subset without a limit", deployment("", ""), counted(count{Replicas: 5}), func(*OldPod) {}, -1, false},
-		{"surplus", deployment("5", ""), counted(count{Replicas: 8}), func(*OldPod) {}, 0, true},
-		{"never more than the maximum", deployment("5", ""), counted(), func(*OldPod) {}, 5, true},
-		{"not seen yet", deployment("5", ""), counted(count{Replicas: 4, CreatingPods: entryAt(0, "old")}), func(*OldPod) {}, 1, true},
-	} {
-		pod := old
-		c.change(&pod)
-		status, changed := Release(stateOf(c.spec, c.status, 20), pod)
-		if changed != c.changed || changed && status.VersionedSubsetStatuses[OneRevision][0].MissingReplicas != c.missing {
-			t.Errorf("%s: %v %+v", c.name, changed, status.VersionedSubsetStatuses)
-		}
 	}
 }
 
@@ -154,11 +111,6 @@ func TestCount(t *testing.T) {
 		{"an entry of the pod itself", deployment("5", ""), counted(count{CreatingPods: entryAt(0, "a-00")}), 1, 4, 0},
 		{"an entry that was not seen in 29 seconds", deployment("5", ""), counted(count{CreatingPods: entryAt(29*time.Second, "x")}), 1, 3, time.Second},
 		{"an entry that was not seen in 30 seconds", deployment("5", ""), counted(count{CreatingPods: entryAt(30*time.Second, "x")}), 1, 4, 0},
-		{"five pods and a fresh deletion", deployment("5", ""), counted(count{DeletingPods: entryAt(0, "a-00")}), 5, 1, 15 * time.Second},
-		{"a deletion of 14 seconds ago", deployment("5", ""), counted(count{DeletingPods: entryAt(14*time.Second, "a-00")}), 5, 1, time.Second},
-		{"a deletion of 15 seconds ago", deployment("5", ""), counted(count{DeletingPods: entryAt(15*time.Second, "a-00")}), 5, 0, 0},
-		{"a deletion of a pod that is gone", deployment("5", ""), counted(count{DeletingPods: entryAt(0, "x")}), 5, 0, 0},
-		{"a deletion of an older pod of that name", deployment("5", ""), counted(count{DeletingPods: entryAt(2*time.Hour, "a-00")}), 5, 0, 0},
 		{"more pods than the maximum", deployment("5", ""), counted(), 8, 0, 0},
 		{"no limit", deployment("", ""), counted(), 8, -1, 0},
 	} {
@@ -175,13 +127,13 @@ func TestCount(t *testing.T) {
 	}
 }
 
-func TestTimeoutsOfTheObjectItself(t *testing.T) {
+func TestTimeoutOfTheObjectItself(t *testing.T) {
 	spec := deployment("5", "")
-	spec.CreatingTimeoutSeconds, spec.DeletingTimeoutSeconds = new(int32(60)), new(int32(40))
+	spec.CreatingTimeoutSeconds = new(int32(60))
 	in := inputOf(spec, 10, podsIn("a", 2)...)
-	in.Status = counted(count{CreatingPods: entryAt(31*time.Second, "x"), DeletingPods: entryAt(16*time.Second, "a-00")})
+	in.Status = counted(count{CreatingPods: entryAt(31*time.Second, "x")})
 	d := Decide(in)
-	if got := d.Status.VersionedSubsetStatuses[OneRevision][0]; got.MissingReplicas != 3 || !d.Next.Equal(noon.Add(24*time.Second)) {
+	if got := d.Status.VersionedSubsetStatuses[OneRevision][0]; got.MissingReplicas != 2 || !d.Next.Equal(noon.Add(29*time.Second)) {
 		t.Errorf("%+v, again at %v", got, d.Next)
 	}
 }
@@ -252,14 +204,51 @@ func TestDeletionCostOfSurplusAndPodsOfNoSubset(t *testing.T) {
 	}
 }
 
-// An old revision is left from the first subset on.
-func TestDeletionCostInARollout(t *testing.T) {
-	old := append(podsIn("a", 3), podsIn("b", 1)...)
-	in := inputOf(deployment("2", ""), 4, append(ofRevision("r1", old), ofRevision("r2", podsIn("a", 1))...)...)
-	in.Workload.Revision = "r2"
-	d := Decide(in)
-	if a, b := tally(d, "r1-a"), tally(d, "r1-b"); a[100] != 2 || a[-200] != 1 || b[200] != 1 || tally(d, "r2-a")[200] != 1 {
-		t.Errorf("%v", costsOf(d))
+// While a rollout makes progress, the old revision is left from the first subset on; a rollout that is
+// stuck leaves the order as it is, and so does one whose pods were restarted.
+func TestAStuckRolloutDoesNotReverseTheCosts(t *testing.T) {
+	for name, c := range map[string]struct {
+		change         func(*v1.Pod)
+		first, surplus int32 // costs of the old pods of a
+		next           time.Duration
+	}{
+		"progress": {func(*v1.Pod) {}, 100, -200, 90 * time.Second},
+		"none for two minutes": {func(p *v1.Pod) {
+			p.Status.Conditions[0].LastTransitionTime = stamp(noon.Add(-progress))
+		}, 200, -100, 0},
+		"not ready":   {func(p *v1.Pod) { p.Status.Conditions[0].Status = v1.ConditionFalse }, 200, -100, 0},
+		"not created": {func(p *v1.Pod) { p.DeletionTimestamp = new(stamp(noon)) }, 200, -100, 0},
+		"restarted": {func(p *v1.Pod) {
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{RestartCount: 1}}
+		}, 200, -100, 0},
+	} {
+		old, fresh := append(podsIn("a", 3), podsIn("b", 1)...), podsIn("a", 1)
+		fresh[0].Status.Conditions[0].LastTransitionTime = stamp(noon.Add(-30 * time.Second))
+		c.change(fresh[0])
+		in := inputOf(deployment("2", ""), 4, append(ofRevision("r1", old), ofRevision("r2", fresh)...)...)
+		in.Workload.Revision = "r2"
+		d := Decide(in)
+		if a, b := tally(d, "r1-a"), tally(d, "r1-b"); a[c.first] != 2 || a[c.surplus] != 1 || b[300-c.first] != 1 {
+			t.Errorf("%s: %v", name, costsOf(d))
+		}
+		if c.next > 0 != d.Next.Equal(noon.Add(c.next)) && c.next > 0 {
+			t.Errorf("%s: again at %v", name, d.Next)
+		}
+	}
+}
+
+// In a stuck rollout from ten pods to four, the normal machines keep theirs.
+func TestAStuckRolloutScalesDownTheLastSubsetFirst(t *testing.T) {
+	w := newWorld(t, deployment("8", ""), 10)
+	w.quiet()
+	w.revision, w.surge = 1, 3
+	w.scale(1, 3, never) // none of them becomes ready
+	w.look()
+	w.reconcile(1 << 30)
+	w.replicas = 4
+	w.scale(0, 4, never)
+	if got := []int32{w.has(0, 0), w.has(0, 1)}; !slices.Equal(got, []int32{4, 0}) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -255,9 +255,6 @@ func (c *checker) strategy(at *field.Path) {
 	c.within(adaptive.Child("autoscalerTimeoutSeconds"), a.AutoscalerTimeoutSeconds, 1, 86400)
 	c.within(adaptive.Child("maxReschedulesPerMinute"), a.MaxReschedulesPerMinute, 1, v1alpha1.MaxCount)
 	admission.Option(&c.Checker, adaptive.Child("reschedule"), a.Reschedule, v1alpha1.RescheduleDelete, v1alpha1.RescheduleReserve)
-	if k := kindOf(c.spec); a.Reschedule == v1alpha1.RescheduleReserve && k != deploymentKind && k != replicaSetKind {
-		c.Add(field.Invalid(adaptive.Child("reschedule"), a.Reschedule, "is for a Deployment or ReplicaSet: a pod of a "+c.spec.TargetRef.Kind+" cannot be replaced by another"))
-	}
 	window := int64(ptr.Deref(a.UnschedulableSeconds, v1alpha1.DefaultUnschedulableSeconds))
 	if critical := ptr.Deref(a.RescheduleCriticalSeconds, 0); n > 1 && int64(critical)*int64(n-1) > window-5 {
 		c.Add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical, "must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))

@@ -107,9 +107,6 @@ func TestValidate(t *testing.T) {
 		{"creating time", change(deployment(""), func(s *spec) { s.CreatingTimeoutSeconds = new(int32(0)) }), "spec.creatingTimeoutSeconds: Invalid value: 0"},
 		{"deleting time", change(deployment(""), func(s *spec) { s.DeletingTimeoutSeconds = new(int32(0)) }), "spec.deletingTimeoutSeconds: Invalid value: 0"},
 		{"unknown strategy", change(deployment(""), func(s *spec) { s.ScheduleStrategy.Type = "Random" }), "spec.scheduleStrategy.type: Unsupported value"},
-		{"substitutes of a Job", change(adaptive("", ""), func(s *spec) {
-			s.TargetRef.APIVersion, s.TargetRef.Kind, s.ScheduleStrategy.Adaptive.Reschedule = "batch/v1", "Job", v1alpha1.RescheduleReserve
-		}), "spec.scheduleStrategy.adaptive.reschedule: Invalid value: \"Reserve\": is for a Deployment or ReplicaSet"},
 		{"adaptive with Fixed", change(adaptive("", ""), func(s *spec) { s.ScheduleStrategy.Type = v1alpha1.ScheduleFixed }), "spec.scheduleStrategy.type: Invalid value: \"Fixed\": must be Adaptive"},
 		{"last subset limited", adaptive("", "5"), "spec.scheduleStrategy.adaptive: Invalid value"},
 		{"critical time below 0", critical(-1, "", ""), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: -1"},

@@ -122,9 +122,7 @@ func (w *world) untouched(s State) {
 func (w *world) create(revision int, lost bool) bool {
 	w.serial++
 	id := fmt.Sprintf("uid-%d", w.serial)
-	state := w.state()
-	a := Admit(state, NewPod{ID: id, Revision: w.hash(revision)})
-	w.untouched(state)
+	a := w.admit(NewPod{ID: id, Revision: w.hash(revision)})
 	if a.Changed {
 		w.store(a.Status)
 	}
@@ -151,6 +149,9 @@ func (w *world) create(revision int, lost bool) bool {
 	pod, err := Inject(pod, subset, assignment, nil)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if a.Cost != 0 {
+		pod.Annotations[AnnotationCost] = number(a.Cost)
 	}
 	w.pods = append(w.pods, pod)
 	if w.gentle && a.Subset >= 0 {
@@ -211,20 +212,20 @@ func (w *world) active(revision int) []*v1.Pod {
 	return out
 }
 
-// release is a deletion or eviction as the webhook sees it.
-func (w *world) release(pod *v1.Pod) {
-	a, _ := AssignmentOf(pod)
+// admit is the webhook.
+func (w *world) admit(pod NewPod) Admission {
 	state := w.state()
-	status, changed := Release(state, OldPod{Name: pod.Name, ID: a.ID, Revision: RevisionOf(pod), Subset: a.Subset, Active: Active(pod)})
+	a := Admit(state, pod)
 	w.untouched(state)
-	if changed {
-		w.store(status)
+	if a.Recount {
+		state.Status, state.Counted = Recount(state, "spread", pod.Revision, w.pods), true
+		a = Admit(state, pod)
 	}
+	return a
 }
 
 func (w *world) remove(pod *v1.Pod) {
 	w.log("delete %s %s", pod.Name, pod.Annotations[AnnotationSpread])
-	w.release(pod)
 	w.pods = slices.DeleteFunc(w.pods, func(p *v1.Pod) bool { return p.UID == pod.UID })
 }
 
@@ -306,7 +307,7 @@ func (w *world) schedule() {
 			}
 		} else {
 			pod.Spec.NodeName, pod.Status.Phase = "n", v1.PodRunning
-			pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+			pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: stamp(w.now)}}
 		}
 		w.pods[i] = pod
 	}

@@ -168,11 +168,9 @@ type WorkloadSpreadReport struct {
 	Unassigned int `json:"unassigned,omitempty"`
 	// Refused is how many pods could not be created at the end because no subset had room.
 	Refused int `json:"refused,omitempty"`
-	// Rescheduled pods were deleted because they could not be scheduled, Substituted ones got a
-	// substitute, and Waited ones were kept longer than rescheduleCriticalSeconds because a node was
-	// on its way. All count over the whole time.
+	// Rescheduled pods were deleted because they could not be scheduled, and Waited ones were kept longer
+	// than rescheduleCriticalSeconds because a node was on its way. Both count over the whole time.
 	Rescheduled int `json:"rescheduled,omitempty"`
-	Substituted int `json:"substituted,omitempty"`
 	Waited      int `json:"waited,omitempty"`
 	// Conditions of the WorkloadSpread that are not True: the type, the reason and the message.
 	Conditions []string `json:"conditions,omitempty"`

@@ -51,7 +51,7 @@ const (
 )
 
 // The values of TimelineRow.Reason for subsets are Unschedulable (new pods pass over it), Rescheduled
-// (pods were deleted), Substituted, SubstituteNotNeeded, Waited (for a node that was on its way) and
+// (pods were deleted), Waited (for a node that was on its way) and
 // Schedulable (new pods may go there again).
 
 // The values of TimelineRow.Reason for pods, and for nodes that were lost.

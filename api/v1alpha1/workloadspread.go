@@ -80,7 +80,6 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.adaptive) || has(self.scheduleStrategy.type) && self.scheduleStrategy.type == 'Adaptive'",message="must be Adaptive if adaptive is set",fieldPath=".scheduleStrategy.type"
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || size(self.subsets) == 1 || !has(self.subsets[size(self.subsets) - 1].maxReplicas)",message="needs a last subset without maxReplicas",fieldPath=".scheduleStrategy.adaptive"
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.adaptive) || !has(self.scheduleStrategy.adaptive.rescheduleCriticalSeconds) || size(self.subsets) == 1 || self.scheduleStrategy.adaptive.rescheduleCriticalSeconds * (size(self.subsets) - 1) <= (has(self.scheduleStrategy.adaptive.unschedulableSeconds) ? self.scheduleStrategy.adaptive.unschedulableSeconds : 300) - 5",message="must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires",fieldPath=".scheduleStrategy.adaptive.rescheduleCriticalSeconds"
-// +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.adaptive) || !has(self.scheduleStrategy.adaptive.reschedule) || self.scheduleStrategy.adaptive.reschedule != 'Reserve' || self.targetRef.kind in ['Deployment', 'ReplicaSet'] && self.targetRef.apiVersion.startsWith('apps/')",message="Reserve is for a Deployment or ReplicaSet: a pod of another kind cannot be replaced by another",fieldPath=".scheduleStrategy.adaptive.reschedule"
 type WorkloadSpreadSpec struct {
 	// TargetRef is the workload, in the same namespace. It cannot be changed, except for the version.
 	// +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind && self.name == oldSelf.name && (self.apiVersion.contains('/') ? self.apiVersion.split('/')[0] : '') == (oldSelf.apiVersion.contains('/') ? oldSelf.apiVersion.split('/')[0] : '')",message="cannot be changed, except for the version: create another WorkloadSpread"
@@ -120,8 +119,8 @@ type WorkloadSpreadSpec struct {
 	// +kubebuilder:validation:Maximum=3600
 	CreatingTimeoutSeconds *int32 `json:"creatingTimeoutSeconds,omitempty"`
 
-	// DeletingTimeoutSeconds is how long a pod whose deletion was admitted does not count although it
-	// is still there; unset means 15.
+	// DeletingTimeoutSeconds has no effect: a pod counts until it is being deleted. It is accepted from
+	// earlier versions.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
@@ -178,8 +177,9 @@ type WorkloadSubset struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// MaxReplicas is how many replicas the subset has at most, as a number or in percent of the
-	// workload's replicas, rounded up; unset means no bound.
+	// MaxReplicas is how many replicas the subset has at most, as a number; unset means no bound. In
+	// percent it is its share of the workload's replicas, as a weight is, and a subset without one has
+	// what is left.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]{0,2})%$`
@@ -259,7 +259,7 @@ type Reschedule string
 const (
 	// RescheduleDelete deletes the pod; its workload creates another one. Default.
 	RescheduleDelete Reschedule = "Delete"
-	// RescheduleReserve keeps the pod, and runs a substitute in a later subset until the pod is ready.
+	// RescheduleReserve is accepted from earlier versions, and means Delete.
 	RescheduleReserve Reschedule = "Reserve"
 )
 
@@ -268,7 +268,6 @@ const (
 	DefaultUnschedulableSeconds     int32 = 300
 	DefaultAutoscalerTimeoutSeconds int32 = 900
 	DefaultCreatingTimeoutSeconds   int32 = 30
-	DefaultDeletingTimeoutSeconds   int32 = 15
 	// DefaultMaxReschedulesPerMinute is a number of pods.
 	DefaultMaxReschedulesPerMinute int32 = 60
 )
@@ -306,7 +305,7 @@ type AdaptiveSchedule struct {
 	AutoscalerTimeoutSeconds *int32 `json:"autoscalerTimeoutSeconds,omitempty"`
 
 	// Reschedule is how a pod moves on: Delete (default) deletes it, so that its workload creates
-	// another one; Reserve keeps it, and a substitute runs in a later subset until it is ready.
+	// another one. Reserve is accepted from earlier versions, and means the same.
 	// +optional
 	// +kubebuilder:validation:Enum=Delete;Reserve
 	Reschedule Reschedule `json:"reschedule,omitempty"`
@@ -417,8 +416,4 @@ type WorkloadSubsetCount struct {
 	// CreatingPods are pods that were admitted and are not in Replicas yet, with the time.
 	// +optional
 	CreatingPods map[string]metav1.Time `json:"creatingPods,omitempty"`
-	// DeletingPods are pods whose deletion or eviction was admitted and that are in Replicas still,
-	// with the time.
-	// +optional
-	DeletingPods map[string]metav1.Time `json:"deletingPods,omitempty"`
 }

@@ -272,7 +272,7 @@ func (o *controllerOptions) every(registry prometheus.Registerer, namespace stri
 }
 
 // podAnnotations are those of pods that controllers read.
-var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationSubstitute, workloadspread.AnnotationCost, deletioncost.AnnotationWritten}
+var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationCost, deletioncost.AnnotationWritten}
 
 // build makes the manager of the selected controllers.
 func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger, hooks *spreadWebhooks) (*controller.Manager, error) {

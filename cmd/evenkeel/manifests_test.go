@@ -120,8 +120,7 @@ func TestManifestsHaveWebhooks(t *testing.T) {
 		}
 	}
 	paths := map[string]string{
-		"create.pods.evenkeel.dev": admission.PathMutatePods, "delete.pods.evenkeel.dev": admission.PathValidatePods,
-		"workloadspreads.evenkeel.dev": admission.PathValidateSpreads,
+		"create.pods.evenkeel.dev": admission.PathMutatePods, "workloadspreads.evenkeel.dev": admission.PathValidateSpreads,
 	}
 	found := map[string]bool{}
 	check := func(name string, c admissionregistrationv1.WebhookClientConfig, own ...bool) {

@@ -236,7 +236,7 @@ func spreadNotes(r *v1alpha1.ScenarioReport) (notes []string) {
 		for _, n := range []struct {
 			pods int
 			what string
-		}{{s.Refused, "refused"}, {s.Rescheduled, "rescheduled"}, {s.Substituted, "substituted"}, {s.Waited, "kept for a node on its way"}} {
+		}{{s.Refused, "refused"}, {s.Rescheduled, "rescheduled"}, {s.Waited, "kept for a node on its way"}} {
 			if n.pods > 0 {
 				parts = append(parts, spelling.Count(n.pods, "pod")+" "+n.what)
 			}

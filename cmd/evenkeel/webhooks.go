@@ -305,10 +305,6 @@ func webhooksOfSpreads() []webhooks.Webhook {
 		{Name: "create.pods.evenkeel.dev", Mutating: true, Rules: []admissionv1.RuleWithOperations{
 			rule("", "v1", []string{"pods"}, admissionv1.Create),
 		}},
-		{Name: "delete.pods.evenkeel.dev", Rules: []admissionv1.RuleWithOperations{
-			rule("", "v1", []string{"pods"}, admissionv1.Delete),
-			rule("", "v1", []string{"pods/eviction"}, admissionv1.Create),
-		}},
 		{Name: "workloadspreads.evenkeel.dev", Everywhere: true, Rules: []admissionv1.RuleWithOperations{
 			rule(v1alpha1.Group, "*", []string{"workloadspreads"}, admissionv1.Create, admissionv1.Update),
 		}},

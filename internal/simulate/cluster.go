@@ -50,7 +50,7 @@ type node struct {
 type pod struct {
 	object   *v1.Pod
 	workload int         // index in Setup.Workloads, or fromFile
-	set      *revision   // of its workload; nil: it has none, or the pod is a substitute
+	set      *revision   // of its workload; nil: it has none
 	assigned *assignment // to a subset; nil: none
 	node     *node       // nil: pending
 	life     *podLife
@@ -65,7 +65,7 @@ func (p *pod) runs() bool { return p.node != nil }
 
 // managed reports whether the pod is not created again under the same name when it loses its node.
 func (p *pod) managed() bool {
-	return p.set != nil && !p.set.plain || p.assigned != nil && p.assigned.standsFor != ""
+	return p.set != nil && !p.set.plain
 }
 
 const fromFile = -1

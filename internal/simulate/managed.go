@@ -324,18 +324,16 @@ func (s *simulation) create(m *managed, set *revision, number int) *pod {
 	return p
 }
 
-// remove deletes pods of a managed workload; its WorkloadSpread counts them.
+// remove deletes pods of a managed workload.
 func (s *simulation) remove(m *managed, pods []*pod) {
 	if len(pods) == 0 {
 		return
 	}
-	for _, p := range pods {
-		if m.spread != nil {
-			m.spread.release(s, m, p)
-		}
-	}
 	s.cluster.remove(pods)
 	m.dirty, m.restless = true, true
+	if m.spread != nil {
+		m.spread.left = true
+	}
 }
 
 // collectOrphans deletes the pods of managed workloads that have lost their node, and reports whether

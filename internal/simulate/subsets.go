@@ -25,9 +25,10 @@ type spreading struct {
 	next     time.Time // when to decide again
 
 	injected map[injectionKey]*v1.Pod
-	unfolded int // pods admitted or released since the counts were folded
+	unfolded int  // pods admitted since the counts were folded
+	left     bool // pods have left since they were counted
 
-	rescheduled, substituted, waited int
+	rescheduled, waited int
 }
 
 // assignment is what a pod has from a WorkloadSpread.
@@ -35,9 +36,7 @@ type assignment struct {
 	subset string
 	text   string // the annotation
 	cost   *int32
-	// standsFor is the UID of the pod that the substitute stands for.
-	standsFor types.UID
-	uid       types.UID
+	uid    types.UID
 	// scaleUp is what the autoscaler does about it; its time is zero if nothing is known.
 	scaleUp workloadspread.ScaleUp
 
@@ -125,7 +124,15 @@ func (s *simulation) admit(m *managed, p *pod, object *v1.Pod, ordinal int32) (r
 	if request.Room, err = s.room(m, p.set); err != nil {
 		return err.Error()
 	}
-	a := workloadspread.Admit(w.state(s, m), request)
+	state := w.state(s, m)
+	state.Counted = !w.left
+	a := workloadspread.Admit(state, request)
+	if a.Recount {
+		in, _ := s.observed(m)
+		w.status, w.left = workloadspread.Recount(state, w.object.Name, request.Revision, in.Pods), false
+		state.Status, state.Counted = w.status, true
+		a = workloadspread.Admit(state, request)
+	}
 	if a.Refused {
 		return a.Message
 	}
@@ -141,6 +148,9 @@ func (s *simulation) admit(m *managed, p *pod, object *v1.Pod, ordinal int32) (r
 	*object = *with
 	object.Name = name
 	p.assigned = w.assign(s, object, a.Subset)
+	if a.Cost != 0 {
+		p.assigned.cost = &a.Cost
+	}
 	return s.take(a.Subset, with)
 }
 
@@ -186,8 +196,8 @@ func (s *simulation) uid(object *v1.Pod) types.UID {
 	return types.UID(object.Namespace + "/" + object.Name + "/" + strconv.Itoa(len(s.history.pods)))
 }
 
-// fold counts pods that were admitted as created, and released ones as deleted, once there are many:
-// nothing is late here, and every further admission would copy all of them.
+// fold counts pods that were admitted as created once there are many: nothing is late here, and every
+// further admission would copy all of them.
 func (w *spreading) fold() {
 	const many = 64
 	if w.unfolded++; w.unfolded < many {
@@ -198,25 +208,11 @@ func (w *spreading) fold() {
 	for _, row := range status.VersionedSubsetStatuses {
 		for i := range row {
 			c := &row[i]
-			c.Replicas = max(0, c.Replicas+int32(len(c.CreatingPods))-int32(len(c.DeletingPods)))
-			c.CreatingPods, c.DeletingPods = nil, nil
+			c.Replicas += int32(len(c.CreatingPods))
+			c.CreatingPods = nil
 		}
 	}
 	w.status = status
-}
-
-// release is the webhook for a pod that is deleted or evicted.
-func (w *spreading) release(s *simulation, m *managed, p *pod) {
-	if p.assigned == nil || p.assigned.subset == "" || p.set == nil {
-		return
-	}
-	status, changed := workloadspread.Release(w.state(s, m), workloadspread.OldPod{
-		Name: p.object.Name, ID: p.object.Name, Revision: workloadspread.RevisionOf(p.object), Subset: p.assigned.subset, Active: true,
-	})
-	if changed {
-		w.status = status
-		w.fold()
-	}
 }
 
 // decide is the controller of a WorkloadSpread. It reports whether there is something to do for the
@@ -230,7 +226,7 @@ func (s *simulation) decide(m *managed) bool {
 	in, of := s.observed(m)
 	d := workloadspread.Decide(in)
 	before := w.status
-	w.status, w.next, w.unfolded = d.Status, d.Next, 0
+	w.status, w.next, w.unfolded, w.left = d.Status, d.Next, 0, false
 	for _, a := range d.Assign {
 		p := of[a.Pod]
 		p.assigned = &assignment{subset: a.Subset, text: a.Annotations[workloadspread.AnnotationSpread], uid: s.uid(p.object)}
@@ -261,10 +257,6 @@ func (s *simulation) observed(m *managed) (in workloadspread.Input, of map[*v1.P
 		}
 		seen := s.seen(p)
 		of[seen] = p
-		if p.set == nil {
-			in.Substitutes = append(in.Substitutes, seen)
-			continue
-		}
 		if p.assigned == nil && p.node != nil {
 			if in.Nodes == nil {
 				in.Nodes = map[string]*v1.Node{}
@@ -293,52 +285,20 @@ func marks(status *v1alpha1.WorkloadSpreadStatus) map[string]time.Time {
 	return out
 }
 
-// moveOn deletes pods that cannot be scheduled, and creates and deletes substitutes.
+// moveOn deletes pods that cannot be scheduled.
 func (s *simulation) moveOn(m *managed, d workloadspread.Decision, of map[*v1.Pod]*pod) bool {
-	w := m.spread
-	var gone, ended, created []*pod
+	var gone []*pod
 	for _, deletion := range d.Delete {
-		if p := of[deletion.Pod]; p.set == nil {
-			ended = append(ended, p)
-		} else {
-			gone = append(gone, p)
-		}
+		gone = append(gone, of[deletion.Pod])
 	}
-	w.rescheduled += len(gone)
+	m.spread.rescheduled += len(gone)
 	s.remove(m, gone)
 	s.narrateMove(m, gone, workloadspread.ReasonRescheduled, "could not be scheduled and is deleted", "could not be scheduled and are deleted")
-	s.remove(m, ended)
-	s.narrateMove(m, ended, workloadspread.ReasonSubstituteGone, "is not needed as a substitute any more", "are not needed as substitutes any more")
-	for _, substitute := range d.Substitute {
-		if p := s.substitute(m, of[substitute.For], substitute.Subset); p != nil {
-			created = append(created, p)
-		}
-	}
-	w.substituted += len(created)
-	s.narrateMove(m, created, workloadspread.ReasonSubstituted, "runs as a substitute for one that could not be scheduled", "run as substitutes for ones that could not be scheduled")
-	if len(gone)+len(ended)+len(created) == 0 {
+	if len(gone) == 0 {
 		return false
 	}
 	s.stirred, s.reshuffle, m.restless = true, true, true
 	return true
-}
-
-// substitute creates a pod that runs in place of another one; nil if its patch is refused.
-func (s *simulation) substitute(m *managed, of *pod, subset string) *pod {
-	at := slices.Index(m.spread.names(), subset)
-	with, err := m.spread.inject(of.set, at)
-	if err != nil {
-		return nil
-	}
-	object := *with
-	object.Name, object.OwnerReferences = of.object.Name+"-substitute", nil
-	object.Labels = maps.Clone(object.Labels)
-	delete(object.Labels, hashLabel)
-	p := &pod{workload: m.at, object: &object, assigned: m.spread.assign(s, with, at)}
-	p.assigned.standsFor, p.assigned.uid = of.assigned.uid, s.uid(&object)
-	s.cluster.queue = slices.Clip(s.cluster.queue)
-	s.cluster.add(p)
-	return p
 }
 
 // seen is a pod as the API server shows it.
@@ -364,7 +324,11 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 	switch {
 	case p.node != nil:
 		v.Spec.NodeName = p.node.object.Name
-		v.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: map[bool]v1.ConditionStatus{true: v1.ConditionTrue, false: v1.ConditionFalse}[ready]}}}
+		c := v1.PodCondition{Type: v1.PodReady, Status: map[bool]v1.ConditionStatus{true: v1.ConditionTrue, false: v1.ConditionFalse}[ready]}
+		if n := len(p.life.report.Runs); n > 0 {
+			c.LastTransitionTime = metav1.NewTime(epoch.Add(p.life.report.Runs[n-1].From.Duration))
+		}
+		v.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{c}}
 	case p.mayBeBound():
 		v.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(epoch.Add(p.life.pending)),
@@ -378,9 +342,6 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 		}
 		if a.cost != nil {
 			metav1.SetMetaDataAnnotation(&v.ObjectMeta, workloadspread.AnnotationCost, strconv.Itoa(int(*a.cost)))
-		}
-		if a.standsFor != "" {
-			metav1.SetMetaDataAnnotation(&v.ObjectMeta, workloadspread.AnnotationSubstitute, string(a.standsFor))
 		}
 		a.seen, a.from = &v, from
 	}

@@ -67,9 +67,6 @@ func drawSpread(t *rapid.T) v1alpha1.WorkloadSpreadSpec {
 		spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{
 			RescheduleCriticalSeconds: &critical, UnschedulableSeconds: &window, DisableSimulationSchedule: rapid.Bool().Draw(t, "blind"),
 		}}
-		if rapid.Bool().Draw(t, "reserve") {
-			spec.ScheduleStrategy.Adaptive.Reschedule = v1alpha1.RescheduleReserve
-		}
 	}
 	return spec
 }

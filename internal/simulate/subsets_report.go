@@ -59,7 +59,7 @@ func (s *simulation) reportSpreads() []v1alpha1.WorkloadSpreadReport {
 func (s *simulation) reportSpread(m *managed, row *v1alpha1.WorkloadSpreadReport) {
 	w := m.spread
 	row.Replicas, row.Refused = m.replicas, m.refused
-	row.Rescheduled, row.Substituted, row.Waited = w.rescheduled, w.substituted, w.waited
+	row.Rescheduled, row.Waited = w.rescheduled, w.waited
 	for _, c := range w.status.Conditions {
 		if !meta.IsStatusConditionTrue(w.status.Conditions, c.Type) {
 			row.Conditions = append(row.Conditions, fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message))

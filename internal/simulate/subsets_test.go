@@ -66,7 +66,8 @@ func TestASpreadFillsItsSubsets(t *testing.T) {
 	full := "subsets: [" + zone("a", ", maxReplicas: 3") + "]"
 	for name, c := range map[string]struct{ workload, spread, want string }{
 		"normal then elastic":      {"replicas: 10", ofDeployment + "subsets: [" + zone("a", ", maxReplicas: 8") + ", " + zone("b", "") + "]", "a 8, b 2"},
-		"20/20/60 of 7":            {"replicas: 7", ofDeployment + zones, "a 2, b 2, c 3"},
+		"20/20/60 of 7":            {"replicas: 7", ofDeployment + zones, "a 2, b 1, c 4"},
+		"20/20/60, down":           {"replicas: 20, scale: [{at: 1m, replicas: 10}]", ofDeployment + zones, "a 2, b 2, c 6"},
 		"even":                     {"replicas: 100", ofDeployment + even, "a 34, b 33, c 33"},
 		"even on the way down":     {"replicas: 100, scale: [{at: 1m, replicas: 61}, {at: 2m, replicas: 32}]", ofDeployment + even, "a 11, b 11, c 10"},
 		"two, then 20/80":          {"replicas: 12", ofDeployment + ratio, "a 4, b 8"},
@@ -111,27 +112,6 @@ func TestTheLastSubsetIsDeletedFirst(t *testing.T) {
 		}
 		if c.Subset != subset || c.Cost == nil || *c.Cost != cost || c.Node == "" {
 			t.Errorf("number %d is %+v, want one of %s with cost %d", i, c, subset, cost)
-		}
-	}
-}
-
-// A substitute runs while the pod waits for a machine, and goes when the pod has one.
-func TestAReservationRunsASubstitute(t *testing.T) {
-	report := reported(t, scenario(`machines: [{name: m, resources: {cpu: 4, memory: 8Gi}}]
-nodeGroups:
-- {name: a, zone: a, machine: m, max: 9}
-- {name: b, zone: b, machine: m, size: 1, max: 9}
-workloads: [{name: web, requests: {cpu: 1}, replicas: 2}]
-workloadSpreads: [{metadata: {name: web}, spec: {`+ofDeployment+`subsets: [`+zone("a", "")+`, `+zone("b", "")+`],
-  scheduleStrategy: {type: Adaptive, adaptive: {disableSimulationSchedule: true, reschedule: Reserve, rescheduleCriticalSeconds: 60}}}}]
-faults: {stockOuts: [{groups: [a], until: 10m}]}`))
-	s := report.Status.WorkloadSpreads[0]
-	if got := filled(&s); got != "a 2, b 0" || s.Substituted != 2 || s.Rescheduled != 0 || report.Status.Running != 2 {
-		t.Errorf("%s, %+v, %d running", got, s, report.Status.Running)
-	}
-	for _, p := range report.Status.Pods {
-		if strings.HasSuffix(p.Name, "-substitute") && (p.Subset != "b" || p.Left == nil || len(p.Runs) != 1) {
-			t.Errorf("substitute %+v", p)
 		}
 	}
 }

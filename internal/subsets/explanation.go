@@ -92,8 +92,6 @@ type Pod struct {
 	// the workload reads none. CostWhy is how it comes about.
 	Cost    *int32 `json:"cost,omitempty"`
 	CostWhy string `json:"costWhy,omitempty"`
-	// Substitute is true for a pod that runs in place of another one.
-	Substitute bool `json:"substitute,omitempty"`
 }
 
 // Passed is a subset that a pod is not in.
@@ -104,17 +102,16 @@ type Passed struct {
 
 // The actions of a Step.
 const (
-	ActionAssign     = "Assign"
-	ActionCost       = "WriteCost"
-	ActionDelete     = "Delete"
-	ActionSubstitute = "Substitute"
-	ActionWait       = "Wait"
-	ActionReport     = "Report"
+	ActionAssign = "Assign"
+	ActionCost   = "WriteCost"
+	ActionDelete = "Delete"
+	ActionWait   = "Wait"
+	ActionReport = "Report"
 )
 
 // Step is something that the controller would do now, or that it waits for.
 type Step struct {
-	// Action is Assign, WriteCost, Delete, Substitute, Wait or Report.
+	// Action is Assign, WriteCost, Delete, Wait or Report.
 	Action string `json:"action"`
 	// Pod is absent if it is about the WorkloadSpread.
 	Pod string `json:"pod,omitempty"`
@@ -251,24 +248,6 @@ func (e *explainer) pods() {
 		}
 		e.status.Pods = append(e.status.Pods, out)
 	}
-	for _, pod := range e.in.Substitutes {
-		if a, _ := workloadspread.AssignmentOf(pod); workloadspread.Active(pod) {
-			e.status.Pods = append(e.status.Pods, Pod{
-				Name: pod.Name, Subset: a.Subset, From: FromAnnotation, Node: pod.Spec.NodeName, Substitute: true,
-				Why: "it runs in place of " + e.named(pod.Annotations[workloadspread.AnnotationSubstitute]),
-			})
-		}
-	}
-}
-
-// named is the name of a pod by its UID.
-func (e *explainer) named(uid string) string {
-	for _, pod := range e.in.Pods {
-		if string(pod.UID) == uid {
-			return pod.Name
-		}
-	}
-	return "a pod that is gone"
 }
 
 func (e *explainer) index(subset string) int {
@@ -311,7 +290,7 @@ func (e *explainer) passed(i int, pod *v1.Pod, out *Pod) string {
 	switch {
 	case s.State != StateOpen:
 		return s.Why
-	case e.Spec.Distribution == v1alpha1.DistributeEven || e.Spec.Distribution == v1alpha1.DistributeWeighted:
+	case workloadspread.Shared(&e.Spec) && s.MaxReplicas != nil:
 		return "it has its share but for " + spelling.Count(*s.MaxReplicas-s.Replicas, "pod") + "; the shares decide, not the order"
 	}
 	return "it is open now (" + s.Why + "); it was full or passed over when the pod was created, or nothing ran there that had room"
@@ -323,17 +302,17 @@ func (e *explainer) readsCosts() bool {
 
 // costWhy says how a cost comes about.
 func (e *explainer) costWhy(cost int32, subset int, pod *v1.Pod) string {
-	old := ""
-	if current := e.in.Workload.Revision; current != "" && workloadspread.RevisionOf(pod) != current {
+	shared, old, n := workloadspread.Shared(&e.Spec), "", int32(len(e.Spec.Subsets)-subset)
+	current := e.in.Workload.Revision
+	if reversed := shared && cost < 500_000 || !shared && cost != 100*n && cost != -100*int32(subset+1); reversed && current != "" && workloadspread.RevisionOf(pod) != current {
 		old = ", in the reverse order of an old revision"
 	}
-	shared := e.Spec.Distribution == v1alpha1.DistributeEven || e.Spec.Distribution == v1alpha1.DistributeWeighted
 	switch {
 	case subset < 0:
 		return "in no subset: deleted first"
 	case cost < 0:
 		return "beyond the limit of " + strconv.Itoa(int(e.limits[subset])) + " of the subset" + old
-	case shared && old != "":
+	case shared && cost < 500_000:
 		return "seat " + strconv.Itoa(int(cost)-1) + old
 	case shared:
 		return "seat " + strconv.Itoa(1_000_000-int(cost)) + " of the shares"
@@ -357,10 +336,6 @@ func (e *explainer) steps() {
 	for _, m := range e.decision.Delete {
 		moves[m.Pod] = true
 		add(ActionDelete, m.Pod, m.Message)
-	}
-	for _, m := range e.decision.Substitute {
-		moves[m.For] = true
-		add(ActionSubstitute, m.For, "a substitute runs in subset "+m.Subset)
 	}
 	for _, pod := range e.in.Pods {
 		e.waits(pod, moves[pod])

@@ -43,10 +43,6 @@ func (d *Dump) inputOf(s *v1alpha1.WorkloadSpread) (in workloadspread.Input, not
 		}
 	}
 	for _, pod := range pods {
-		if _, stands := pod.Annotations[workloadspread.AnnotationSubstitute]; stands {
-			in.Substitutes = append(in.Substitutes, pod)
-			continue
-		}
 		if !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
@@ -117,15 +113,13 @@ func owns(ref *v1alpha1.WorkloadReference, o metav1.Object) bool {
 	return owner != nil && owner.Kind == ref.Kind && owner.Name == ref.Name
 }
 
-// podsOf are the pods whose owner is the target, or a ReplicaSet of it, and substitutes, by name. A
-// ReplicaSet that is not in the dump is recognized by its name.
+// podsOf are the pods whose owner is the target, or a ReplicaSet of it, by name. A ReplicaSet
+// that is not in the dump is recognized by its name.
 func (d *Dump) podsOf(s *v1alpha1.WorkloadSpread) []*v1.Pod {
 	ref := &s.Spec.TargetRef
 	var out []*v1.Pod
 	for _, pod := range d.pods[s.Namespace] {
-		a, assigned := workloadspread.AssignmentOf(pod)
-		_, stands := pod.Annotations[workloadspread.AnnotationSubstitute]
-		if owns(ref, pod) || stands && assigned && a.Name == s.Name || d.throughReplicaSet(ref, pod) {
+		if owns(ref, pod) || d.throughReplicaSet(ref, pod) {
 			out = append(out, pod)
 		}
 	}

@@ -138,16 +138,14 @@ func TestWhyAPodIsInItsSubset(t *testing.T) {
 		"node": {pods: pod("p", "ReplicaSet", "nodeName: a1,", "", "phase: Running"), pod: "p", want: []string{"a", FromNode, "its node a1 matches the subset best"}, next: "Assign p: to subset a", cost: "within the limit"},
 		"node with a taint": {pods: pod("p", "ReplicaSet", "nodeName: b1,", "", "phase: Running"), pod: "p", want: []string{"", FromNothing, "its node b1 matches no subset"},
 			next: "WriteCost p: from none to -300", cost: "in no subset"},
-		"node unknown":  {pods: pod("p", "ReplicaSet", "nodeName: c1,", "", "phase: Running"), pod: "p", want: []string{"", FromNothing, "its node c1 is not among the objects"}},
-		"no node":       {pods: pod("p", "ReplicaSet", "", "", "phase: Pending"), pod: "p", want: []string{"", FromNothing, "no node yet"}},
-		"no room":       {pods: pod("p", "ReplicaSet", "nodeName: a1,", in(""), "phase: Running"), pod: "p", want: []string{"", FromNothing, "no subset had room for it when it was created"}},
-		"old subset":    {pods: pod("p", "ReplicaSet", "nodeName: a1,", in("c"), "phase: Running"), pod: "p", want: []string{"", FromNothing, "which the spec does not have any more"}},
-		"other's":       {pods: pod("p", "ReplicaSet", "nodeName: a1,", `"evenkeel.dev/workload-spread": '{"name":"api","subset":"b"}'`, "phase: Running"), pod: "p", want: []string{"a", FromNode, "no assignment of web"}},
-		"stateful set":  {values: map[string]string{"KIND": "StatefulSet"}, pods: pod("web-2", "StatefulSet", "nodeName: b1,", in("b"), "phase: Running"), pod: "web-2", want: []string{"b", FromAnnotation, "its ordinal is 2"}},
-		"waits":         {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable), pod: "p", want: []string{"a", FromAnnotation, "annotation"}, next: "Wait p: the scheduler finds no node; it moves on then"},
-		"moves on":      {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable) + later, pod: "p", want: []string{"a", FromAnnotation, ""}, next: "Delete p: it could not be scheduled in subset a"},
-		"gets another":  {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": strings.Replace(adaptive, "{", "{reschedule: Reserve, ", 1)}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable) + later, pod: "p", want: []string{"a", FromAnnotation, ""}, next: "Substitute p: a substitute runs in subset b"},
-		"stands for it": {pods: pod("p", "ReplicaSet", "", in("a"), "phase: Pending") + pod("s", "Other", "nodeName: b1,", in("b")+`, "evenkeel.dev/substitute-for": p`, "phase: Running"), pod: "s", want: []string{"b", FromAnnotation, "it runs in place of p"}},
+		"node unknown": {pods: pod("p", "ReplicaSet", "nodeName: c1,", "", "phase: Running"), pod: "p", want: []string{"", FromNothing, "its node c1 is not among the objects"}},
+		"no node":      {pods: pod("p", "ReplicaSet", "", "", "phase: Pending"), pod: "p", want: []string{"", FromNothing, "no node yet"}},
+		"no room":      {pods: pod("p", "ReplicaSet", "nodeName: a1,", in(""), "phase: Running"), pod: "p", want: []string{"", FromNothing, "no subset had room for it when it was created"}},
+		"old subset":   {pods: pod("p", "ReplicaSet", "nodeName: a1,", in("c"), "phase: Running"), pod: "p", want: []string{"", FromNothing, "which the spec does not have any more"}},
+		"other's":      {pods: pod("p", "ReplicaSet", "nodeName: a1,", `"evenkeel.dev/workload-spread": '{"name":"api","subset":"b"}'`, "phase: Running"), pod: "p", want: []string{"a", FromNode, "no assignment of web"}},
+		"stateful set": {values: map[string]string{"KIND": "StatefulSet"}, pods: pod("web-2", "StatefulSet", "nodeName: b1,", in("b"), "phase: Running"), pod: "web-2", want: []string{"b", FromAnnotation, "its ordinal is 2"}},
+		"waits":        {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable), pod: "p", want: []string{"a", FromAnnotation, "annotation"}, next: "Wait p: the scheduler finds no node; it moves on then"},
+		"moves on":     {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable) + later, pod: "p", want: []string{"a", FromAnnotation, ""}, next: "Delete p: it could not be scheduled in subset a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := explained(t, parse(t, text(c.values)+c.pods))
@@ -243,7 +241,7 @@ func FuzzExplain(f *testing.F) {
 		for i, e := range first {
 			for _, p := range e.Status.Pods {
 				x := explainer{WorkloadSpread: d.Spreads[i]}
-				if p.Subset != "" && !p.Substitute && x.index(p.Subset) < 0 || p.Why == "" {
+				if p.Subset != "" && x.index(p.Subset) < 0 || p.Why == "" {
 					t.Fatalf("%+v", p)
 				}
 			}

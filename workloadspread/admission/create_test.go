@@ -95,7 +95,6 @@ func TestWhichPods(t *testing.T) {
 		"no controller":                 {change(`"controller":true`, `"controller":false`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
 		"has ended":                     {change(`"spec"`, `"status":{"phase":"Failed"},"spec"`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
 		"mirrored":                      {change(`"labels"`, `"annotations":{"kubernetes.io/config.mirror":"x"},"labels"`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
-		"a substitute":                  {change(`"labels"`, `"annotations":{"evenkeel.dev/substitute-for":"x"},"labels"`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
 		"a copy with the mark":          {change(`"labels"`, `"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), map[string]string{"x": target("Deployment", "web")}, "deployment"},
 		"a copy that is not spread":     {change(`"labels"`, `"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), nil, "not marked"},
 		"an invalid spec before it":     {podOfWeb, map[string]string{"a": `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: z, maxReplicas: 5, minReplicas: 6}]}`, "x": target("ReplicaSet", "web-1")}, "replicaset"},

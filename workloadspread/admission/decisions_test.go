@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,7 +60,7 @@ func TestReplicasAreReadLive(t *testing.T) {
 		rest        string
 		first, then string // pods while there are 2 replicas, and after there are 6
 	}{
-		"percentages":         {`subsets: [{name: a, maxReplicas: 50%}, {name: b, maxReplicas: 50%}]`, "a b", "a a b b"},
+		"percentages":         {`subsets: [{name: a, maxReplicas: 50%}, {name: b, maxReplicas: 50%}]`, "a b", "a b a b"},
 		"a minimum":           {`subsets: [{name: a, maxReplicas: 6}, {name: b, minReplicas: 2, maxReplicas: 6}]`, "b b", "a a a a"},
 		"even":                {`distribution: Even, subsets: [{name: a}, {name: b}]`, "a b", "a b a b"},
 		"weighted":            {`distribution: Weighted, subsets: [{name: a, weight: 1}, {name: b, weight: 2}]`, "b a", "b b a b"},
@@ -105,14 +106,62 @@ func TestNoSubsetIsOpen(t *testing.T) {
 			t.Error(event)
 		}
 	})
-	t.Run("the count is uncertain", func(t *testing.T) {
-		w := newWorld(t, Options{}, append(deployment(1), webSpread(t, `subsets: [{name: a, maxReplicas: 1}]`))...)
-		w.admitted(1)
-		_, text, answer := w.call(PathMutatePods, createRequest(podOfWeb))
-		if answer.Allowed || answer.Result.Code != http.StatusTooManyRequests || answer.Result.Details != nil || !strings.Contains(text, "some of them do not exist any more") {
-			t.Errorf("%+v", answer.Result)
+}
+
+// A pod that replaces one that is being deleted or gone gets its seat at once; one that an eviction
+// leaves where it is keeps it, and nothing is written for that.
+func TestASeatIsFreeWhenItsPodIsBeingDeleted(t *testing.T) {
+	w, pod := created(t)
+	if got := w.admitted(5); got != "a a b b b" {
+		t.Errorf("%q while the pod is there", got)
+	}
+	before := w.spread("web").ResourceVersion
+	if got := w.admitted(1); got != "b" || w.spread("web").ResourceVersion != before {
+		t.Errorf("%q, and the status is written", got)
+	}
+	pod.Finalizers = []string{"example.com/wait"}
+	if err := w.Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.admitted(2); got != "a b" {
+		t.Errorf("%q while the pod is being deleted", got)
+	}
+}
+
+// An annotation that is copied to a pod of somebody else takes no seat, and frees none.
+func TestAPodOfNobodyIsNotCounted(t *testing.T) {
+	w, pod := created(t)
+	if err := w.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for i, owners := range [][]metav1.OwnerReference{nil, {controlledBy("ReplicaSet", "stranger")}} {
+		other := pod.DeepCopy()
+		other.ResourceVersion, other.Name, other.UID, other.OwnerReferences = "", fmt.Sprint("copy-", i), types.UID(fmt.Sprint("copy-", i)), owners
+		if err := w.Create(t.Context(), other); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	w.clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute))
+	if got := w.admitted(4); got != "a a a b" {
+		t.Errorf("%q", got)
+	}
+}
+
+// created is a world with a pod of subset a, as it was stored.
+func created(t *testing.T) (*world, *v1.Pod) {
+	w := newWorld(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
+	pod, text := w.create(podOfWeb)
+	if pod == nil {
+		t.Fatal(text)
+	}
+	pod.Namespace, pod.Name, pod.UID = "shop", "web-1-abc", "uid-pod"
+	if err := w.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return w, pod
 }
 
 // A pod whose patch does not fit is refused, and not counted.
@@ -296,7 +345,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		}
 	}
 	for path, r := range map[string]admissionv1.AdmissionRequest{
-		PathMutatePods: {Operation: admissionv1.Create}, PathValidatePods: {Operation: admissionv1.Delete}, PathValidateSpreads: {Operation: admissionv1.Create},
+		PathMutatePods: {Operation: admissionv1.Create}, PathValidateSpreads: {Operation: admissionv1.Create},
 	} {
 		if code, text, _ := w.call(path, r); code != http.StatusInternalServerError || !strings.Contains(text, "reading the ") {
 			t.Errorf("%s: %d: %s", path, code, text)
@@ -327,34 +376,24 @@ func TestMetrics(t *testing.T) {
 		t.Error("registered twice")
 	}
 	w := newWorld(t, Options{Metrics: metrics}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
-	pod, _ := w.create(podOfWeb)
-	w.admitted(2)
-	pod.Namespace, pod.Name = "shop", "web-1-abc"
-	w.remove(pod, nil)
+	w.admitted(3)
 	w.call(PathMutatePods, admissionv1.AdmissionRequest{Operation: admissionv1.Create})
 	const want = `
 # HELP evenkeel_workloadspread_admitted_pods_total New pods, by WorkloadSpread and subset. The subset is empty for pods that no subset had room for.
 # TYPE evenkeel_workloadspread_admitted_pods_total counter
 evenkeel_workloadspread_admitted_pods_total{name="web",namespace="shop",subset="a"} 1
-# HELP evenkeel_workloadspread_released_pods_total Pods that were counted as gone, by cause: deletion or eviction.
-# TYPE evenkeel_workloadspread_released_pods_total counter
-evenkeel_workloadspread_released_pods_total{cause="deletion"} 1
-evenkeel_workloadspread_released_pods_total{cause="eviction"} 0
 # HELP evenkeel_workloadspread_webhook_failures_total Calls that could not be answered, by webhook. The failure policy of the webhook says what happens then.
 # TYPE evenkeel_workloadspread_webhook_failures_total counter
 evenkeel_workloadspread_webhook_failures_total{webhook="/mutate-pods"} 1
-evenkeel_workloadspread_webhook_failures_total{webhook="/validate-pods"} 0
 evenkeel_workloadspread_webhook_failures_total{webhook="/validate-workloadspreads"} 0
 # HELP evenkeel_workloadspread_webhook_refusals_total Pods and WorkloadSpreads that were refused, by reason.
 # TYPE evenkeel_workloadspread_webhook_refusals_total counter
-evenkeel_workloadspread_webhook_refusals_total{reason="CountUncertain"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="NoRoom"} 2
 evenkeel_workloadspread_webhook_refusals_total{reason="OwnerUnknown"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="PatchRefused"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="SpecRefused"} 0
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_workloadspread_admitted_pods_total", "evenkeel_workloadspread_released_pods_total",
-		"evenkeel_workloadspread_webhook_failures_total", "evenkeel_workloadspread_webhook_refusals_total"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_workloadspread_admitted_pods_total", "evenkeel_workloadspread_webhook_failures_total", "evenkeel_workloadspread_webhook_refusals_total"); err != nil {
 		t.Error(err)
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {

@@ -1,5 +1,5 @@
-// Package admission answers the webhooks of WorkloadSpreads: it puts new pods into their subsets, counts
-// pods that are deleted or evicted, and refuses WorkloadSpreads that are invalid.
+// Package admission answers the webhooks of WorkloadSpreads: it puts new pods into their subsets, and
+// refuses WorkloadSpreads that are invalid.
 //
 // What is decided is answered as allowed or refused. What cannot be decided, because the API server
 // does not answer for instance, is answered as a failed call with status 500, so that the failure

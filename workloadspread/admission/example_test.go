@@ -35,7 +35,6 @@ func ExampleServer_Handlers() {
 	fmt.Print(answer.Body)
 	// Output:
 	// /mutate-pods
-	// /validate-pods
 	// /validate-workloadspreads
 	// {"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true}}
 }

@@ -14,9 +14,9 @@ import (
 // Metrics are the metrics of a Server. Those of a WorkloadSpread have the labels namespace and name: a
 // scrape has to honor these labels.
 type Metrics struct {
-	set                                      *metricset.Set
-	admissions, releases, refusals, failures *prometheus.CounterVec
-	durations                                *prometheus.HistogramVec
+	set                            *metricset.Set
+	admissions, refusals, failures *prometheus.CounterVec
+	durations                      *prometheus.HistogramVec
 }
 
 // NewMetrics returns the metrics of a Server, registered with the registerer if that is not nil. It
@@ -26,14 +26,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		set:        set,
 		admissions: set.Counter("admitted_pods_total", "New pods, by WorkloadSpread and subset. The subset is empty for pods that no subset had room for.", "namespace", "name", "subset"),
-		releases:   set.Counter("released_pods_total", "Pods that were counted as gone, by cause: deletion or eviction.", "cause"),
 		refusals:   set.Counter("webhook_refusals_total", "Pods and WorkloadSpreads that were refused, by reason.", "reason"),
 		failures:   set.Counter("webhook_failures_total", "Calls that could not be answered, by webhook. The failure policy of the webhook says what happens then.", "webhook"),
 		durations:  set.Histogram("webhook_duration_seconds", "Time that answers took, by webhook.", prometheus.ExponentialBuckets(0.0005, 2, 15), "webhook"),
 	}
-	metricset.Preset(m.releases, []string{causeDeletion, causeEviction})
-	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, workloadspread.ReasonUncertain, reasonOwner, reasonPatch, reasonSpec})
-	paths := []string{PathMutatePods, PathValidatePods, PathValidateSpreads}
+	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, reasonOwner, reasonPatch, reasonSpec})
+	paths := []string{PathMutatePods, PathValidateSpreads}
 	metricset.Preset(m.failures, paths)
 	metricset.Preset(m.durations, paths)
 	return m, set.Register(registerer)
@@ -42,8 +40,6 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) admitted(o *v1alpha1.WorkloadSpread, subset string) {
 	m.admissions.WithLabelValues(o.Namespace, o.Name, subset).Inc()
 }
-
-func (m *Metrics) released(cause string) { m.releases.WithLabelValues(cause).Inc() }
 
 func (m *Metrics) refused(reason string) { m.refusals.WithLabelValues(reason).Inc() }
 

@@ -27,8 +27,6 @@ import (
 const (
 	// PathMutatePods is for the creation of pods.
 	PathMutatePods = "/mutate-pods"
-	// PathValidatePods is for the deletion of pods and the creation of pods/eviction.
-	PathValidatePods = "/validate-pods"
 	// PathValidateSpreads is for the creation and update of WorkloadSpreads.
 	PathValidateSpreads = "/validate-workloadspreads"
 )
@@ -39,8 +37,6 @@ type Simulator interface {
 	// another. It returns before its context ends.
 	Room(ctx context.Context, pods []*v1.Pod) []workloadspread.Room
 	// Decided says that a pod that Room was asked about is created, with these rules, or is not created.
-	// It is also called for pods that other servers have admitted, which have the time of that as the
-	// time of their creation. They may exist already.
 	Decided(pod *v1.Pod, created bool)
 }
 
@@ -64,14 +60,12 @@ type Options struct {
 
 // Server answers webhooks. It is safe for concurrent use.
 type Server struct {
-	cached    client.Reader
-	live      client.Client
-	store     *store.Store
-	o         Options
-	clock     clock.PassiveClock
-	owners    *owners.Owners
-	workloads workloads
-	elsewhere elsewhere
+	cached client.Reader
+	live   client.Client
+	store  *store.Store
+	o      Options
+	clock  clock.PassiveClock
+	owners *owners.Owners
 
 	mu      sync.Mutex
 	checked map[types.UID]check // of specs
@@ -84,9 +78,8 @@ func New(cached client.Reader, live client.Client, s *store.Store, o Options) *S
 	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 	now := clock.RealClock{}
 	return &Server{
-		cached: cached, live: live, store: s, o: o, clock: now, owners: owners.New(live, now), workloads: workloads{live: live, clock: now, known: map[types.NamespacedName]*workload{}},
-		elsewhere: elsewhere{simulator: o.Simulator, clock: now, of: map[types.UID]*heard{}},
-		checked:   map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
+		cached: cached, live: live, store: s, o: o, clock: now, owners: owners.New(live, now),
+		checked: map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
 	}
 }
 
@@ -94,7 +87,6 @@ func New(cached client.Reader, live client.Client, s *store.Store, o Options) *S
 func (s *Server) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		PathMutatePods:      s.handler(PathMutatePods, s.createPod),
-		PathValidatePods:    s.handler(PathValidatePods, s.removePod),
 		PathValidateSpreads: s.handler(PathValidateSpreads, s.validateSpread),
 	}
 }
@@ -121,9 +113,7 @@ func (s *Server) Watch(ctx context.Context, c cache.Cache) error {
 func (s *Server) forget(o *v1alpha1.WorkloadSpread) {
 	key := client.ObjectKeyFromObject(o)
 	s.store.Forget(key)
-	s.workloads.forget(key)
 	s.o.Metrics.set.ForgetObject(key)
-	s.elsewhere.forget(o.UID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.checked, o.UID)

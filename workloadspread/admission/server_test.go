@@ -188,21 +188,6 @@ func patched(t testing.TB, raw string, patch []byte) []byte {
 	return out
 }
 
-// remove asks for the deletion of a pod.
-func (w *world) remove(pod *v1.Pod, change func(*admissionv1.AdmissionRequest)) string {
-	w.t.Helper()
-	raw, err := json.Marshal(pod)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r := admissionv1.AdmissionRequest{Operation: admissionv1.Delete, Name: pod.Name, OldObject: runtime.RawExtension{Raw: raw}}
-	if change != nil {
-		change(&r)
-	}
-	_, text, _ := w.call(PathValidatePods, r)
-	return text
-}
-
 func (w *world) spread(name string) *v1alpha1.WorkloadSpread {
 	w.t.Helper()
 	o := &v1alpha1.WorkloadSpread{}
@@ -217,7 +202,7 @@ func (w *world) used(name string) map[string]int {
 	out := map[string]int{}
 	for _, row := range w.spread(name).Status.VersionedSubsetStatuses {
 		for _, c := range row {
-			out[c.Name] += int(c.Replicas) + len(c.CreatingPods) - len(c.DeletingPods)
+			out[c.Name] += int(c.Replicas) + len(c.CreatingPods)
 		}
 	}
 	return out

@@ -25,8 +25,7 @@ import (
 // Name is the name of the controller in flags, logs and metrics.
 const Name = "workloadspread"
 
-// byOwner is the index of pods by the UID of their controller, and of substitutes by that of their
-// WorkloadSpread.
+// byOwner is the index of pods by the UID of their controller.
 const byOwner = "metadata.ownerReferences.uid"
 
 // Autoscaler says what the cluster autoscaler does about pods.
@@ -112,25 +111,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 
 // ownerOf are the values of the index.
 func ownerOf(o client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind != v1alpha1.KindWorkloadSpread {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return []string{string(ref.UID)}
-	}
-	if ref := spreadOf(o); ref != nil {
-		return []string{string(ref.UID)}
-	}
-	return nil
-}
-
-// spreadOf is the reference of a substitute to its WorkloadSpread; nil if the pod is none.
-func spreadOf(o client.Object) *metav1.OwnerReference {
-	if _, ok := o.GetAnnotations()[workloadspread.AnnotationSubstitute]; !ok {
-		return nil
-	}
-	refs := o.GetOwnerReferences()
-	for i := range refs {
-		if refs[i].Kind == v1alpha1.KindWorkloadSpread {
-			return &refs[i]
-		}
 	}
 	return nil
 }

@@ -1,14 +1,14 @@
 // Package reconcile drives package workloadspread in a cluster: for each WorkloadSpread that
 // something may have changed for, it reads the workload and its pods, asks for a decision, stores
 // the status, and then does what the decision says: it writes assignments and deletion costs,
-// deletes pods that move on, and runs substitutes.
+// and deletes pods that move on.
 //
 // The workload is read from the API server, pods and nodes come from the cache. The decision is made
 // on the status that was stored last, while admission waits. A pod that the cache does not
-// have yet, or has still, is among the creatingPods or deletingPods of that status, so it is counted
-// once. Nothing is written before the status is stored, and the next pass finds what one that ended
-// between two writes has left: costs and assignments that differ, pods that cannot be scheduled, and
-// substitutes by their names. Moves count against their limit before they are made.
+// have yet is among the creatingPods of that status, so it is counted once. Nothing is written before
+// the status is stored, and the next pass finds what one that ended between two writes has left: costs
+// and assignments that differ, and pods that cannot be scheduled. Moves count against their limit before
+// they are made.
 //
 // A pod is deleted only if it has not changed since it was seen. It is a plain deletion:
 // an eviction of a pod that does not run asks no disruption budget either.
@@ -20,7 +20,7 @@
 // In the namespaces that are watched:
 //
 //   - evenkeel.dev: workloadspreads: get, list, watch; workloadspreads/status: update
-//   - pods: get, list, watch, patch, delete; create only for substitutes
+//   - pods: get, list, watch, patch, delete
 //   - the kinds of workloads, such as apps: deployments, and what they own, such as replicasets: get,
 //     list, watch; without list and watch workloads are polled
 //   - events.k8s.io: events: create, patch

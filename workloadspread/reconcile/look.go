@@ -209,30 +209,18 @@ func (r *reconciler) pods(ctx context.Context, s *v1alpha1.WorkloadSpread, found
 	}
 	var pods []*v1.Pod
 	for _, owner := range found.owners {
-		list, err := r.ownedBy(ctx, s.Namespace, owner)
-		if err != nil {
-			return nil, err
+		var list v1.PodList
+		if err := r.client.List(ctx, &list, client.InNamespace(s.Namespace), client.MatchingFields{byOwner: string(owner)}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the pods of an owner: %w", err)
 		}
-		for _, pod := range list {
-			set := labels.Set(pod.Labels)
+		for i := range list.Items {
+			pod, set := &list.Items[i], labels.Set(list.Items[i].Labels)
 			if own.Matches(set) && !slices.ContainsFunc(found.ahead[owner], func(f filter) bool { return f.Matches(set) }) {
 				pods = append(pods, pod)
 			}
 		}
 	}
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return pods, nil
-}
-
-func (r *reconciler) ownedBy(ctx context.Context, namespace string, uid types.UID) ([]*v1.Pod, error) {
-	var list v1.PodList
-	if err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byOwner: string(uid)}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the pods of an owner: %w", err)
-	}
-	pods := make([]*v1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
-	}
 	return pods, nil
 }
 
@@ -259,10 +247,6 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 	if in.Pods, err = r.pods(ctx, s, found); err != nil {
 		return in, err
 	}
-	if in.Substitutes, err = r.ownedBy(ctx, s.Namespace, s.UID); err != nil {
-		return in, err
-	}
-	slices.SortFunc(in.Substitutes, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, pod := range in.Pods {
 		if a, ok := workloadspread.AssignmentOf(pod); ok && a.Name == s.Name || pod.Spec.NodeName == "" || in.Nodes[pod.Spec.NodeName] != nil {
 			continue

@@ -20,7 +20,7 @@ const (
 )
 
 // What is written to pods.
-const opMark, opDelete, opSubstitute = "mark", "delete", "substitute"
+const opMark, opDelete = "mark", "delete"
 
 // Metrics are the metrics of a Controller. Counters and histograms are sums over all WorkloadSpreads.
 // Gauges have the labels namespace and name of their WorkloadSpread: a scrape has to honor these
@@ -58,10 +58,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return n
 	})
 	metricset.Preset(m.phases, []string{phaseRead, phaseStore, phaseWrite})
-	metricset.Preset(m.writes, []string{opMark, opDelete, opSubstitute}, passes.Results)
+	metricset.Preset(m.writes, []string{opMark, opDelete}, passes.Results)
 	metricset.Preset(m.moves, []string{
-		workloadspread.ReasonUnschedulable, workloadspread.ReasonRescheduled, workloadspread.ReasonSubstituted, workloadspread.ReasonSubstituteGone,
-		workloadspread.ReasonCreationTimedOut, workloadspread.ReasonDeletionTimedOut,
+		workloadspread.ReasonUnschedulable, workloadspread.ReasonRescheduled, workloadspread.ReasonCreationTimedOut,
 	})
 	return m, errors.Join(set.Register(registerer), subsets.Register(registerer))
 }

@@ -79,7 +79,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	lap(phaseRead)
 
 	var d workloadspread.Decision
-	stored, err := r.store.Update(ctx, request.NamespacedName, func(now *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+	stored, err := r.store.Update(ctx, request.NamespacedName, func(now *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 		if now.UID != s.UID {
 			return nil, false, errReplaced
 		}
@@ -122,9 +122,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // pods are recorded when it is done.
 func (r *reconciler) announce(s *v1alpha1.WorkloadSpread, d *workloadspread.Decision) {
 	for _, e := range d.Events {
-		switch e.Reason {
-		case workloadspread.ReasonRescheduled, workloadspread.ReasonSubstituted, workloadspread.ReasonSubstituteGone:
-		default:
+		if e.Reason != workloadspread.ReasonRescheduled {
 			r.event(s, e)
 		}
 	}

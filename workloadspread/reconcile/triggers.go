@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
@@ -23,8 +22,9 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// settle is the delay of a pass after a change of a pod: pods seldom change alone.
-const settle = 100 * time.Millisecond
+// settle is the delay of a pass after a change of a pod: pods seldom change alone, and new ones neither
+// wait for their seat nor for their cost.
+const settle = 500 * time.Millisecond
 
 // triggers requests passes over the WorkloadSpreads that a change may matter to. No workload is watched
 // before the first pass.
@@ -107,22 +107,14 @@ func (t *triggers) enqueue(ctx context.Context, pod client.Object, q passes.Queu
 	if len(list) == 0 {
 		return
 	}
-	if ref := spreadOf(pod); ref != nil {
-		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: ref.Name}}, settle)
-		return
-	}
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
 		return
 	}
-	wait := settle
-	if p, ok := pod.(*v1.Pod); ok && !workloadspread.Active(p) {
-		wait = 0 // its controller replaces it at once, and the new one should get its place
-	}
 	above, known := t.owners.Known(pod.GetNamespace(), ref)
 	for i := range list {
 		if s := &list[i]; !known || isAmong(above, &s.Spec.TargetRef) {
-			q.AddAfter(passes.Request(s), wait)
+			q.AddAfter(passes.Request(s), settle)
 		}
 	}
 }

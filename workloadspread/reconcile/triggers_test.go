@@ -90,12 +90,6 @@ func TestWhichPodsMatter(t *testing.T) {
 		lone.OwnerReferences = nil
 		create(lone)
 		s.wants("without a controller", time.Second)
-		substitute := replica(4, "", "")
-		substitute.Annotations = map[string]string{workloadspread.AnnotationSubstitute: "x"}
-		substitute.OwnerReferences = []metav1.OwnerReference{{Kind: v1alpha1.KindWorkloadSpread, Name: "web", UID: "spread"}}
-		create(substitute)
-		s.wants("a substitute", settle, "web")
-
 		for i := range 2 {
 			s.changes().Delete(t.Context(), event.DeleteEvent{Object: replica(1+i, "r1", "a")}, s.queue)
 		}
@@ -134,8 +128,8 @@ func TestWhichChangesOfAPodMatter(t *testing.T) {
 			}, settle, true},
 			{"a label", func(p *v1.Pod) { p.Labels["app"] = "canary" }, settle, true},
 			{"its cost", func(p *v1.Pod) { p.Annotations[workloadspread.AnnotationCost] = "7" }, settle, true},
-			{"it fails", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, 0, true},
-			{"it is being deleted", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, 0, true},
+			{"it fails", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, settle, true},
+			{"it is being deleted", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, settle, true},
 		} {
 			before, after := replica(1, "r1", "a"), replica(1, "r1", "a")
 			c.change(after)
@@ -168,7 +162,7 @@ func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
 		update()
 		s.wants("before", 30*time.Second-time.Millisecond)
 		s.wants("at the second", time.Millisecond, "web")
-		after.Status.VersionedSubsetStatuses["r1"][0].DeletingPods = map[string]metav1.Time{"y": metav1.NewTime(s.clock.Now())}
+		after.Status.VersionedSubsetStatuses["r1"][0].CreatingPods["y"] = metav1.NewTime(s.clock.Now())
 		update()
 		s.wants("it is over already", settle, "web")
 		after.Generation++

@@ -75,9 +75,6 @@ func randomSpread(r *rand.Rand) *v1alpha1.WorkloadSpread {
 		s.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{
 			RescheduleCriticalSeconds: new(int32(5 + r.IntN(20))), UnschedulableSeconds: new(int32(90)), MaxReschedulesPerMinute: new(1 + r.Int32N(9)),
 		}}
-		if r.IntN(2) == 0 {
-			s.Spec.ScheduleStrategy.Adaptive.Reschedule = v1alpha1.RescheduleReserve
-		}
 	}
 	if r.IntN(4) == 0 {
 		s.Spec.WhenFull = v1alpha1.WhenFullRefuse
@@ -114,9 +111,7 @@ func (w *world) all() []*v1.Pod {
 	}
 	var out []*v1.Pod
 	for i := range list.Items {
-		if _, is := list.Items[i].Annotations[workloadspread.AnnotationSubstitute]; !is {
-			out = append(out, &list.Items[i])
-		}
+		out = append(out, &list.Items[i])
 	}
 	return out
 }
@@ -154,8 +149,12 @@ func (w *world) create(lost, away bool) bool {
 	if !away {
 		var a workloadspread.Admission
 		id := pod.Name
-		stored, err := w.webhooks[w.r.IntN(2)].Update(w.t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-			a = workloadspread.Admit(w.state(s), workloadspread.NewPod{ID: id, Revision: w.hash()})
+		stored, err := w.webhooks[w.r.IntN(2)].Update(w.t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			state, pod := w.state(s), workloadspread.NewPod{ID: id, Revision: w.hash()}
+			if a = workloadspread.Admit(state, pod); a.Recount {
+				state.Status, state.Counted = workloadspread.Recount(state, s.Name, pod.Revision, w.all()), true
+				a = workloadspread.Admit(state, pod)
+			}
 			return a.Status, a.Changed, nil
 		})
 		w.checked(stored, err)
@@ -168,6 +167,9 @@ func (w *world) create(lost, away bool) bool {
 			assignment.Subset = stored.Spec.Subsets[a.Subset].Name
 		}
 		pod.Annotations = map[string]string{workloadspread.AnnotationSpread: assignment.String()}
+		if a.Cost != 0 {
+			pod.Annotations[workloadspread.AnnotationCost] = strconv.Itoa(int(a.Cost))
+		}
 	}
 	w.log("create %s %s lost %v", pod.Name, pod.Annotations[workloadspread.AnnotationSpread], lost)
 	if lost {
@@ -178,19 +180,8 @@ func (w *world) create(lost, away bool) bool {
 	return true
 }
 
-func (w *world) release(pod *v1.Pod) {
-	a, _ := workloadspread.AssignmentOf(pod)
-	w.checked(w.webhooks[w.r.IntN(2)].Update(w.t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-		status, changed := workloadspread.Release(w.state(s), workloadspread.OldPod{
-			Name: pod.Name, ID: cmp.Or(a.ID, pod.Name), Revision: workloadspread.RevisionOf(pod), Subset: a.Subset, Active: workloadspread.Active(pod),
-		})
-		return status, changed, nil
-	}))
-}
-
 func (w *world) remove(pod *v1.Pod) {
 	w.log("delete %s %s", pod.Name, pod.Annotations[workloadspread.AnnotationSpread])
-	w.release(pod)
 	if err := client.IgnoreNotFound(w.server.Delete(w.t.Context(), pod)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -324,12 +315,8 @@ func (w *world) mishap() {
 		w.revision++
 		w.log("revision %d", w.revision)
 		w.must(w.server.Create(w.t.Context(), replicaSet(w.hash(), w.revision+1)))
-	case what == 2 && victim != nil: // evicted, then deleted
-		w.release(victim)
+	case what == 2 && victim != nil:
 		w.remove(victim)
-	case what == 3 && victim != nil:
-		w.log("the eviction of %s is refused", victim.Name)
-		w.release(victim)
 	case what == 4 && victim != nil:
 		w.log("%s fails", victim.Name)
 		victim.Status.Phase = v1.PodFailed
@@ -421,7 +408,7 @@ func (w *world) check() {
 	}
 	for _, row := range s.Status.VersionedSubsetStatuses {
 		for _, c := range row {
-			if len(c.CreatingPods)+len(c.DeletingPods) > 0 {
+			if len(c.CreatingPods) > 0 {
 				w.fail("entries are left: %+v", c)
 			}
 		}

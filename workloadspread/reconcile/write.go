@@ -37,9 +37,6 @@ func (r *reconciler) do(ctx context.Context, s *v1alpha1.WorkloadSpread, d *work
 	for _, gone := range d.Delete {
 		w.remove(ctx, gone)
 	}
-	for _, s := range d.Substitute {
-		w.substitute(ctx, s)
-	}
 	return w.outcome
 }
 

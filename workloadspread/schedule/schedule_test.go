@@ -242,61 +242,6 @@ func TestRoomIsHeldInTheSubsetThatWasChosen(t *testing.T) {
 	}
 }
 
-// elsewhere has another server admit a pod.
-func (f *fixture) elsewhere(ago time.Duration, p *v1.Pod) {
-	p.CreationTimestamp = metav1.NewTime(f.clock.Now().Add(-ago))
-	f.Decided(p, true)
-}
-
-// A pod that was admitted elsewhere takes the room of one that is asked about again.
-func TestPodsThatWereAdmittedElsewhereComeFirst(t *testing.T) {
-	f := newFixture(t, Options{})
-	f.nodes(node("a", "spot", 2), node("b", "demand", 9))
-	f.want(f.Room(t.Context(), subsets("own", "spot", "demand")), onNode, onNode)
-	f.elsewhere(time.Second, pod("other", "spot"))
-	f.want(f.Room(t.Context(), subsets("own", "spot", "demand")), onNode, onNode)
-	f.elsewhere(time.Second, pod("third", "spot"))
-	f.want(f.Room(t.Context(), subsets("own", "spot", "demand")), none, onNode)
-	f.Decided(pod("own", "demand"), true)
-	f.clock.Step(9 * time.Second) // ten after their admission
-	f.want(f.ask("spot"), onNode)
-}
-
-// Room is held once for a pod that was admitted elsewhere, whenever that is heard of.
-func TestPodsThatWereAdmittedElsewhereAndSeen(t *testing.T) {
-	late := created(pod("late", "spot"), "web-1")
-	for name, test := range map[string]struct {
-		happens func(*fixture)
-		room    workloadspread.Room
-	}{
-		"heard of first": {func(f *fixture) { f.elsewhere(0, pod("late", "spot")); f.set(late) }, onNode},
-		"seen first":     {func(f *fixture) { f.set(late); f.elsewhere(0, pod("late", "spot")) }, onNode},
-		"on a node":      {func(f *fixture) { f.set(bound(late, "a")); f.elsewhere(0, pod("late", "spot")) }, onNode},
-		"gone already": {func(f *fixture) {
-			f.set(late)
-			f.change(func(w *world) { w.deletePod(late) })
-			f.elsewhere(0, pod("late", "spot"))
-		}, onNode},
-		"another one":       {func(f *fixture) { f.set(late); f.elsewhere(0, pod("other", "spot")) }, none},
-		"heard of too late": {func(f *fixture) { f.set(late); f.elsewhere(HoldAdmitted, pod("other", "spot")) }, onNode},
-		"heard of very late": {func(f *fixture) {
-			f.set(late)
-			f.clock.Step(time.Minute)
-			f.elsewhere(time.Minute, pod("late", "spot"))
-		}, onNode},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Options{})
-			f.nodes(node("a", "spot", 2))
-			test.happens(f)
-			f.want(f.ask("spot"), test.room)
-			if n := len(f.w.met); f.clock.Since(noon) >= time.Minute && n > 0 {
-				t.Errorf("%d pods are remembered", n)
-			}
-		})
-	}
-}
-
 func TestRoomIsHeldUntilThePodIsBoundGoneOrLate(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.nodes(node("a", "spot", 1))

@@ -151,8 +151,7 @@ func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.
 }
 
 // Decided says that a pod that Room was asked about is created, with these rules, so that room is held
-// for it, or is not created. It may also be one that was asked about elsewhere, with the time of its
-// admission as that of its creation. A pod that was seen already is left alone.
+// for it, or is not created.
 func (s *Simulator) Decided(p *v1.Pod, created bool) {
 	p = p.DeepCopy()
 	s.change(func(w *world) {

@@ -34,9 +34,7 @@ type world struct {
 	starting map[string]bool
 	expires  time.Time
 	claims   map[string]bool // that exist
-	// met are pods that were seen, by keyOf, until nobody says any more that they are admitted.
-	met    map[string]time.Time
-	groups *groups
+	groups   *groups
 	// karpenter are the nodes that Karpenter has made.
 	karpenter map[string]bool
 	serial    int
@@ -67,7 +65,7 @@ type guest struct {
 func newWorld(o *Options, live *predicates.Live) *world {
 	w := &world{
 		o: o, live: live, nodes: map[string]*host{}, guests: map[string]*guest{}, dirty: map[string]bool{}, open: map[*guest]bool{},
-		starting: map[string]bool{}, karpenter: map[string]bool{}, claims: map[string]bool{}, met: map[string]time.Time{},
+		starting: map[string]bool{}, karpenter: map[string]bool{}, claims: map[string]bool{},
 	}
 	w.groups = &groups{w: w}
 	return w
@@ -187,9 +185,6 @@ func (w *world) setPod(p *v1.Pod) {
 	key := nameOf(p)
 	if asked := keyOf(p); asked != key {
 		w.release(asked) // it is seen now
-		if until := p.CreationTimestamp.Add(HoldAdmitted); w.o.Clock.Now().Before(until) {
-			w.met[asked] = until
-		}
 	}
 	before := w.guests[key]
 	if before != nil && before.seen && same(before.pod, p) {
@@ -324,7 +319,7 @@ func (w *world) admitted(p *v1.Pod) {
 		return
 	}
 	w.release(key)
-	if _, met := w.met[key]; met || gated(p) {
+	if gated(p) {
 		return
 	}
 	g := w.newGuest(key, p)
@@ -390,7 +385,6 @@ func (w *world) expire() {
 		return
 	}
 	w.expires = now.Add(time.Second)
-	maps.DeleteFunc(w.met, func(_ string, until time.Time) bool { return !now.Before(until) })
 	for name := range w.starting {
 		h := w.nodes[name]
 		if h == nil || h.node == nil || h.until.IsZero() {

@@ -18,12 +18,23 @@ import (
 )
 
 // ErrUnsure is returned by a Decide whose answer should rest on what is stored now. It is called again
-// with an object that was just read; if it was called with one already, its answer stands.
+// in a round with an object that was just read.
 var ErrUnsure = errors.New("the newest WorkloadSpread is needed")
 
-// Decide decides on a WorkloadSpread, which it must not change. It returns the status to store if that
-// has changed. It may be called several times: the last call is the one that counts.
-type Decide = func(*v1alpha1.WorkloadSpread) (status *v1alpha1.WorkloadSpreadStatus, changed bool, err error)
+// Decide decides on a WorkloadSpread, which it must not change. It returns the status that the next
+// decision starts from, nil for the same one, and whether it must be stored. It may be called several
+// times: the last call is the one that counts.
+type Decide = func(o *v1alpha1.WorkloadSpread, round *Round) (status *v1alpha1.WorkloadSpreadStatus, changed bool, err error)
+
+// Round is a round of decisions about one version of a WorkloadSpread, which are stored together.
+type Round struct {
+	// Context bounds what is read for the round.
+	Context context.Context
+	// Live is true if the WorkloadSpread was just read from the API server.
+	Live bool
+	// Facts are what decisions have read in the round, for those after them.
+	Facts any
+}
 
 const (
 	// timeout bounds an Update: it is less than what an API server waits for a webhook by default.

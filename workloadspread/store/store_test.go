@@ -85,7 +85,7 @@ func spread() *v1alpha1.WorkloadSpread {
 
 // admit counts a pod, and says of which subset.
 func admit(id string, subset *int) Decide {
-	return func(o *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+	return func(o *v1alpha1.WorkloadSpread, _ *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 		a := workloadspread.Admit(stateOf(o), workloadspread.NewPod{ID: id, Revision: workloadspread.OneRevision})
 		*subset = a.Subset
 		return a.Status, a.Changed, nil
@@ -250,7 +250,7 @@ func TestNoProcessIsStarved(t *testing.T) {
 	})
 }
 
-func increment(o *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+func increment(o *v1alpha1.WorkloadSpread, _ *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 	status := o.Status
 	status.Replicas++
 	return &status, true, nil
@@ -297,10 +297,10 @@ func TestUpdate(t *testing.T) {
 				s.writes.Store(0)
 				s.before, s.after = next(&test.before), next(&test.after)
 				calls := int32(0)
-				_, err := New(&still{old}, s, Options{}).Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+				_, err := New(&still{old}, s, Options{}).Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread, round *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 					calls++
-					status, _, _ := increment(o)
-					if test.decide != nil {
+					status, _, _ := increment(o, nil)
+					if test.decide != nil && !round.Live {
 						return status, true, test.decide(int(calls))
 					}
 					return status, !test.unchanged, nil
@@ -410,11 +410,11 @@ func TestCallersThatLeave(t *testing.T) {
 		left := atomic.Bool{}
 		leaver, stayer := make(chan error), make(chan error)
 		go func() {
-			_, err := store.Update(ctx, key, func(o *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			_, err := store.Update(ctx, key, func(o *v1alpha1.WorkloadSpread, _ *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 				if left.Load() {
 					t.Error("asked after it has left")
 				}
-				return increment(o)
+				return increment(o, nil)
 			})
 			leaver <- err
 		}()
@@ -471,9 +471,9 @@ func TestForget(t *testing.T) {
 		if len(store.objects) != 0 {
 			t.Error("it is still known")
 		}
-		_, err := store.Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+		_, err := store.Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread, _ *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 			store.Forget(key)
-			return increment(o)
+			return increment(o, nil)
 		})
 		if synctest.Wait(); err != nil || len(store.objects) != 0 {
 			t.Errorf("deleted while it was written, it is still known: %v", err)

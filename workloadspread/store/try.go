@@ -24,25 +24,26 @@ func (s *Store) try(key types.NamespacedName, o *object, pending []*request, liv
 	if err != nil {
 		return pending, false, err
 	}
-	now := was
+	now, write := was, false
+	round := &Round{Context: ctx, Live: live}
 	var decided []*request
 	for _, r := range pending {
-		status, changed, answered, err := r.decideOn(now)
+		status, changed, answered, err := r.decideOn(now, round)
 		switch {
 		case !answered:
 		case errors.Is(err, ErrUnsure) && !live:
 			left = append(left, r)
-		case err != nil && !errors.Is(err, ErrUnsure):
+		case err != nil:
 			r.answer <- answer{err: err}
 		default:
 			decided = append(decided, r)
-			if changed {
+			if write = write || changed; status != nil && status != &now.Status {
 				copied := *now
 				copied.Status, now = *status, &copied
 			}
 		}
 	}
-	if now != was {
+	if write {
 		if now, err = s.write(ctx, now); err != nil {
 			return append(decided, left...), false, err
 		}
@@ -52,7 +53,7 @@ func (s *Store) try(key types.NamespacedName, o *object, pending []*request, liv
 	for _, r := range decided {
 		r.answer <- answer{object: now}
 	}
-	return left, now != was, nil
+	return left, write, nil
 }
 
 // read returns the newest object that is known, or the live one, and reports whether it is live.
@@ -94,7 +95,7 @@ func (s *Store) write(ctx context.Context, object *v1alpha1.WorkloadSpread) (*v1
 
 // decideOn calls decide unless the caller has gone. A panic fails this request and not the process, as it
 // would in the caller of a web server.
-func (r *request) decideOn(object *v1alpha1.WorkloadSpread) (status *v1alpha1.WorkloadSpreadStatus, changed, called bool, err error) {
+func (r *request) decideOn(object *v1alpha1.WorkloadSpread, round *Round) (status *v1alpha1.WorkloadSpreadStatus, changed, called bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer func() {
@@ -105,7 +106,7 @@ func (r *request) decideOn(object *v1alpha1.WorkloadSpread) (status *v1alpha1.Wo
 	if r.gone {
 		return nil, false, false, nil
 	}
-	status, changed, err = r.decide(object)
+	status, changed, err = r.decide(object, round)
 	return status, changed, true, err
 }
 
