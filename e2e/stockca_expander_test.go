@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,6 +40,12 @@ type expanderTrial struct {
 	waves []wave
 	// luck says that the sizes are a matter of it: some pods run in one zone only, or nodes are there that nobody counts.
 	luck bool
+	// most is how many nodes the autoscaler alone orders where it is out of luck.
+	most int64
+	// forgotten are answers that a restart in the middle of a loop makes unknown. With --salvo-scale-up no other loop makes up for it.
+	forgotten int64
+	// loop is how long a loop takes; 0 is a quarter of a second. With hundreds of pending pods it is seconds.
+	loop time.Duration
 }
 
 // expanderTrials are of pods as large as a node, in empty zones if nothing else is said.
@@ -85,11 +92,12 @@ func expanderTrials(t *testing.T) []expanderTrial {
 	large := trial{name: "300 pods on 12 sets", groups: many, demands: demands, boot: 20 * time.Second}
 	return []expanderTrial{
 		{trial: pods("9 pods", 9), ways: allWays}, {trial: pods("30 pods", 30), ways: allWays}, {trial: pods("120 pods", 120), ways: allWays},
-		{trial: spread, ways: once}, {trial: pinned, ways: once, luck: true}, {trial: unequal, ways: once}, {trial: twelve, ways: once}, {trial: full, ways: once},
+		{trial: spread, ways: once}, {trial: pinned, ways: once, luck: true, most: 17}, {trial: unequal, ways: once}, {trial: twelve, ways: once}, {trial: full, ways: once},
 		{trial: refuses, ways: once}, {trial: dead, ways: once}, {trial: fails, ways: once},
-		{trial: silent, ways: once}, {trial: killed, ways: once}, {trial: lost, ways: once}, {trial: frozen, ways: once[:1]},
+		{trial: silent, ways: once}, {trial: killed, ways: once, forgotten: 3}, {trial: lost, ways: once}, {trial: frozen, ways: once[:1]},
 		{trial: restarted, ways: once, luck: true}, {trial: unready.trial, waves: unready.waves, ways: once, luck: true},
-		{trial: pods("600 pods", 600), ways: []way{{20, false}, {20, true}}}, {trial: large, ways: once[:1]},
+		{trial: pods("600 pods", 600), ways: []way{{20, false}, {20, true}}, loop: 2 * time.Second},
+		{trial: large, ways: []way{{1, false}, {4, false}}, loop: time.Second},
 	}
 }
 
@@ -105,8 +113,9 @@ func slow(c trial) trial {
 // With evenkeel as its expander alone an unmodified autoscaler, whatever its provider, fills its sets evenly, orders no node
 // more than without it, and pods run as soon, within a loop for each increase.
 func TestStockAutoscalerWithTheExpanderAlone(t *testing.T) {
-	autoscaler.Binary(t)
+	salvo := autoscaler.Has(t, "salvo-scale-up") // since 1.36
 	for _, e := range expanderTrials(t) {
+		e.ways = slices.DeleteFunc(slices.Clone(e.ways), func(w way) bool { return w.salvo && !salvo })
 		t.Run(e.name, e.play)
 	}
 }
@@ -120,10 +129,17 @@ func (e *expanderTrial) play(t *testing.T) {
 		for i, way := range e.ways {
 			with := comparison{trial: e.trial, waves: e.waves}
 			with.expanderAlone = true
-			with.flags = append(slices.Clone(e.flags), "--expander=grpc,least-waste", "--balance-similar-node-groups=false",
-				fmt.Sprint("--max-nodes-per-scaleup=", way.bound), fmt.Sprint("--salvo-scale-up=", way.salvo))
+			with.flags = append(slices.Clone(e.flags), "--expander=grpc,least-waste", "--balance-similar-node-groups=false", "--frequent-loops-enabled",
+				fmt.Sprint("--max-nodes-per-scaleup=", way.bound))
+			if way.salvo {
+				with.flags = append(with.flags, "--salvo-scale-up")
+			}
 			if !e.luck {
-				with.check = func(ctx context.Context, t *testing.T, w *world) { w.level(ctx, t, max(1, way.bound)) }
+				apart := max(1, way.bound)
+				if way.salvo {
+					apart += e.forgotten
+				}
+				with.check = func(ctx context.Context, t *testing.T, w *world) { w.level(ctx, t, apart) }
 			}
 			t.Run(way.String(), func(t *testing.T) { t.Parallel(); endings[i] = with.play(t, true) })
 		}
@@ -144,7 +160,7 @@ func (e *expanderTrial) play(t *testing.T) {
 func (e *expanderTrial) compare(t *testing.T, w way, got, than *ending) {
 	t.Helper()
 	// As in other comparisons, and a loop for each increase.
-	const loop = 250 * time.Millisecond
+	loop := cmp.Or(e.loop, 250*time.Millisecond)
 	grace := 5*time.Second + time.Duration(len(e.groups))*2*time.Second + loop*time.Duration(got.total()/w.bound)
 	if e.question != nil {
 		grace += deadline
@@ -154,7 +170,7 @@ func (e *expanderTrial) compare(t *testing.T, w way, got, than *ending) {
 			t.Errorf("%s: wave %d runs after %s, without the expander after %s", w, i+1, got.took[i], than.took[i])
 		}
 	}
-	if got.total() > than.total() {
+	if got.total() > max(than.total(), e.most) {
 		t.Errorf("%s: %d nodes were ordered, without the expander %d", w, got.total(), than.total())
 	}
 }

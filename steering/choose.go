@@ -78,7 +78,9 @@ func (s *State) asked(request Question) (Answer, error) {
 		return Answer{Save: s.caller.stopped && !s.saved.stopped}, nil
 	}
 	if mode == Choosing {
+		c.notePinned(c.similarTo(p.Group))
 		s.noticeLarge(p, p.count)
+		s.noticeUnsplit(p)
 		s.answered(p.Group, p.count)
 		return Answer{Group: p.Group}, nil
 	}
@@ -241,7 +243,7 @@ func (c *choice) growable() []string {
 	var growable []string
 	for _, name := range c.names {
 		_, _, off := c.s.failures.backoff.Active(name, c.at.now)
-		if c.s.zones.away(name) != "" || off && (c.open(name) || c.at.now.Sub(c.s.state(name).hidden) < retry) {
+		if c.s.zones.away(name) != "" || off && !c.s.o.ExpanderOnly && (c.open(name) || c.at.now.Sub(c.s.state(name).hidden) < retry) {
 			continue
 		}
 		// The option of a group near its maximum may hold only pods that have room, and the

@@ -62,6 +62,7 @@ type groupFailures struct {
 	onTrial bool
 	// readyBefore is how many nodes were ready when the trial began, or the fewest since: see Sizes.
 	readyBefore int
+	lost        int        // instances that had not become nodes in time: see Sizes
 	off         writtenOff // what nothing waits for any longer
 	// down is the time since which no node of the group that was in service is ready, or most are not;
 	// zero if that is not so.
@@ -86,6 +87,8 @@ type groupPlan struct {
 	// inFull is why the group was last increased in full, and held what kept it from growing in the
 	// last split; both until its set is even.
 	inFull, held string
+	// unsplit is how many nodes an expander last let the group have at once that were more than its share, until its set is even.
+	unsplit int
 	// pinned reports whether no pod of the last question for its set may run in the group.
 	pinned bool
 }

@@ -68,7 +68,7 @@ func (c *choice) noticeAsked() {
 	}
 	nodes := all.asked()
 	c.s.plan.question = &question{nodes: nodes, asked: nodes, pods: len(c.podsOf(c.names)), sets: c.setsOf()}
-	c.notePinned()
+	c.notePinned(c.names)
 }
 
 // setsOf are the sets of the options.
@@ -81,18 +81,23 @@ func (c *choice) setsOf() (out []string) {
 	return out
 }
 
-// notePinned notes which members of the sets that may grow have no option because none of the pods
+// notePinned notes which members of the sets of groups that may grow have no option because none of the pods
 // may run there.
-func (c *choice) notePinned() {
+func (c *choice) notePinned(names []string) {
 	nowhere := map[string]bool{}
-	for _, name := range c.names {
+	for _, name := range names {
+		if c.options[name] == nil {
+			continue
+		}
 		for _, other := range c.similarTo(name) {
+			if is, known := nowhere[other]; known && !is {
+				continue
+			}
 			template := c.template(other)
 			may := c.options[other] != nil || template == nil || slices.ContainsFunc(c.options[name].Pods, func(i int) bool {
 				return spreadplan.Accepts(c.request.Pods[i], template)
 			})
-			before, known := nowhere[other]
-			nowhere[other] = !may && (before || !known)
+			nowhere[other] = !may
 		}
 	}
 	for id, is := range nowhere {

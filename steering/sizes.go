@@ -53,7 +53,7 @@ func (e Sizes) apply(s *State) Answer {
 		if e.Counted {
 			over = s.now.Sub(b.answeredAt) >= s.o.MaxNodeProvisionTime
 		}
-		b.reported(g, over)
+		s.reported(g, over)
 		g.Target, g.Revision = g.Reported.Target+b.ahead, b.revision
 	}
 	return LoopBegins{Began: s.now, Reading: v}.apply(s)
@@ -75,8 +75,8 @@ const answeredStatuses = 2
 
 // reported takes in the size of a group. What it shows of the nodes of earlier answers is not added any more, nor is
 // anything when their time is over.
-func (b *groupState) reported(g *Group, over bool) {
-	size := g.Reported
+func (s *State) reported(g *Group, over bool) {
+	b, size := s.state(g.ID), g.Reported
 	if b.ahead > 0 {
 		b.statuses++
 		b.ahead -= min(b.ahead, max(0, size.Target-b.shown))
@@ -84,14 +84,19 @@ func (b *groupState) reported(g *Group, over bool) {
 			b.ahead = 0
 		}
 	}
-	b.shown = size.Target
+	lost := size.Lost - b.lost
+	b.shown, b.lost = size.Target, size.Lost
 	switch {
 	case size.BackedOff != "":
 		b.onTrial, b.readyBefore = b.onTrial || !size.Refused, size.Ready // that the cloud takes orders shows at once
-	case size.Lost > 0: // Cluster Autoscaler deletes them, and leaves no group alone for it
-		b.onTrial, b.readyBefore = true, size.Ready
+	case lost > 0: // Cluster Autoscaler deletes them, and may ask for the group again at once
+		b.readyBefore = size.Ready
+		if _, _, off := s.failures.backoff.Active(g.ID, s.now); !off {
+			s.fail(g.ID, byBoot, fmt.Sprintf("%d instances did not become nodes in time", lost), true)
+		}
 	case b.onTrial && size.Ready > b.readyBefore:
 		b.onTrial = false
+		s.failures.backoff.Ended(g.ID, s.now)
 	default:
 		b.readyBefore = min(b.readyBefore, size.Ready)
 	}
@@ -166,6 +171,13 @@ const largeIncrease = 20
 func (s *State) noticeLarge(p *pick, nodes int) {
 	if nodes > largeIncrease && s.caller.balancing != byItself && p.split != nil && len(p.split.members) > 1 {
 		s.warn("LargeIncrease", fmt.Sprintf("Cluster Autoscaler adds %d nodes to one node group of a set at once: start it with --max-nodes-per-scaleup=1, or with a few nodes more in large fleets", nodes))
+	}
+}
+
+// noticeUnsplit notes that a group grows by more than its share at once.
+func (s *State) noticeUnsplit(p *pick) {
+	if s.caller.balancing != byItself && p.count > p.Shares[p.Group] {
+		s.state(p.Group).unsplit = p.count
 	}
 }
 

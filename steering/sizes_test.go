@@ -53,12 +53,20 @@ func (a *asker) step(e steering.Event) steering.Answer {
 
 // ask asks for nodes in each of the groups that can grow, or in the given ones.
 func (a *asker) ask(nodes int, in ...string) string {
-	a.now = a.now.Add(20 * time.Millisecond)
-	q := steering.Question{Nodes: map[string]*v1.Node{}}
-	var pods []int
+	var pods []*v1.Pod
 	for i := range nodes {
-		q.Pods = append(q.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})
-		pods = append(pods, i)
+		pods = append(pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})
+	}
+	return a.asks(pods, nodes, in...)
+}
+
+// asks is ask for certain pods.
+func (a *asker) asks(of []*v1.Pod, nodes int, in ...string) string {
+	a.now = a.now.Add(20 * time.Millisecond)
+	q := steering.Question{Nodes: map[string]*v1.Node{}, Pods: of}
+	pods := make([]int, len(of))
+	for i := range pods {
+		pods[i] = i
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.sizes)) {
 		g := a.sizes[name]
@@ -190,24 +198,41 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestLostNodes: a group whose instances do not become nodes gets one node, and no other while it is on its way. Cluster
-// Autoscaler deletes such instances, and leaves no group alone for it.
+// TestLostNodes: a group whose instances do not become nodes is left alone while others can grow, and then gets one node, and no
+// other while that is on its way. Cluster Autoscaler deletes such instances, and may ask for the group again at once.
 func TestLostNodes(t *testing.T) {
 	a := newAsker(t, threeGroups(4, 0, 4)...)
 	a.set("b", func(g *steering.GroupSize) { g.Target, g.Lost = 4, 4 })
 	a.loop(a.now)
 	a.set("b", func(g *steering.GroupSize) { g.Target, g.Lost = 0, 0 })
 	a.loop(a.now)
-	var got []string
-	for range 3 {
-		began := a.now
-		name := a.ask(1)
-		a.order(name, 1)
-		a.loop(began)
-		got = append(got, name)
+	loops := func(in ...string) string {
+		var got []string
+		for range 3 {
+			began := a.now
+			name := a.ask(1, in...)
+			a.order(name, 1)
+			a.loop(began)
+			got = append(got, name)
+		}
+		return strings.Join(got, " ")
 	}
-	if want := "b a c"; strings.Join(got, " ") != want {
+	if got, want := loops(), "a c a"; got != want {
 		t.Errorf("%v, want %s", got, want)
+	}
+	a.now = a.now.Add(6 * time.Minute)
+	if got, want := loops(), "b c a"; got != want {
+		t.Errorf("later %v, want %s", got, want)
+	}
+	a.set("b", func(g *steering.GroupSize) { g.Lost = 1 })
+	a.loop(a.now)
+	if got, want := loops("b"), "b b b"; got != want {
+		t.Errorf("where only b can take the pods %v, want %s", got, want)
+	}
+	a.set("b", func(g *steering.GroupSize) { g.Lost, g.Ready = 0, 3 })
+	a.loop(a.now)
+	if got, want := loops(), "b b b"; got != want {
+		t.Errorf("after nodes are ready %v, want %s", got, want)
 	}
 }
 
@@ -271,6 +296,52 @@ func TestBackoffsOfAZone(t *testing.T) {
 	}
 	if !strings.Contains(uneven, "b has 0 of 3: zone b is shifted away") {
 		t.Errorf("the set is uneven because %q", uneven)
+	}
+}
+
+// TestWhyTheSetIsUneven: the reason is that of the scale-up which left it so.
+func TestWhyTheSetIsUneven(t *testing.T) {
+	pinned := []*v1.Pod{{Spec: v1.PodSpec{NodeSelector: map[string]string{v1.LabelTopologyZone: "b"}}}}
+	for _, c := range []struct {
+		name  string
+		sizes []int
+		grow  func(a *asker) // a loop
+		want  string
+	}{
+		{"at once", []int{0, 0, 0}, func(a *asker) { a.order(a.ask(4), 4); a.order(a.ask(4), 4); a.order(a.ask(1), 1) }, "b has 4 of 3: Cluster Autoscaler added 4 nodes to it at once (--max-nodes-per-scaleup)"},
+		{"too few", []int{1, 3, 6}, func(a *asker) { a.order(a.ask(1), 1) }, "the nodes of the scale-up were too few to level it"},
+		{"pinned", []int{3, 3, 3}, func(a *asker) {
+			for range 3 {
+				a.order(a.asks(pinned, 1, "b"), 1)
+			}
+		}, "a has 3 of 4: no pod that needed nodes can run there"},
+		{"larger", []int{3, 3, 3}, func(a *asker) {
+			for range 3 {
+				a.order(a.ask(1, "b"), 1)
+			}
+		}, "Cluster Autoscaler asked for nodes of the larger groups only"},
+		{"lost", []int{3, 3, 3}, func(a *asker) {
+			a.set("b", func(g *steering.GroupSize) { g.Target, g.Ready, g.Lost = 3, 0, 3 })
+			a.loop(a.now)
+			a.set("b", func(g *steering.GroupSize) { g.Target, g.Lost = 0, 0 })
+			a.order("a", 1)
+		}, "b has 0 of 2: backed off until 2026-08-01T12:05:00Z: boot: 3 instances did not become nodes in time"},
+	} {
+		a := newAsker(t, threeGroups(c.sizes...)...)
+		a.loop(a.now)
+		a.ask(1) // so that the sets are known
+		a.step(steering.Unread{})
+		a.loop(a.now)
+		c.grow(a)
+		a.loop(a.now)
+		for _, u := range a.state.Status(a.now).Uneven {
+			if u.Why != c.want {
+				t.Errorf("%s: %+v, want %s", c.name, u, c.want)
+			}
+		}
+		if n := len(a.state.Status(a.now).Uneven); n != 1 {
+			t.Errorf("%s: %d uneven sets, want one", c.name, n)
+		}
 	}
 }
 

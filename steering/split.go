@@ -202,6 +202,9 @@ func (c *choice) member(name string) member {
 	m.Size, m.Max = m.Size+m.lag, m.Max+m.lag
 	allowed, why := allowance(b.onTrial, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
+	if _, why, off := c.s.failures.backoff.Active(name, c.at.now); off && c.s.o.ExpanderOnly { // others leave it out of the split
+		m.allowed, m.held = 0, "backed off: "+why
+	}
 	if c.barred(name) {
 		m.allowed, m.held = 0, "nothing yet, since it has failed and another member is backed off"
 	}

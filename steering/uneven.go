@@ -23,6 +23,7 @@ type UnevenStatus struct {
 type uneven struct {
 	UnevenStatus
 	grown  bool // by a scale-up that nobody was told of yet
+	larger bool // of its members one grew that is larger than it should be
 	wanted bool // by the pods, which could run nowhere else, or by Cluster Autoscaler on their behalf
 }
 
@@ -52,14 +53,17 @@ func (s *State) findUneven() {
 		levelled := s.levelled(members[set], terms[members[set][0]])
 		if levelled == nil {
 			for _, id := range members[set] {
-				s.state(id).inFull, s.state(id).held = "", ""
+				b := s.state(id)
+				b.inFull, b.held, b.unsplit = "", "", 0
 			}
 			continue
 		}
 		if u == nil {
 			u = &uneven{UnevenStatus: UnevenStatus{Set: set, Since: s.now}}
 		}
-		grown := slices.ContainsFunc(members[set], func(id string) bool { n, known := sizes[id]; return known && s.plan.sizes[id] > n })
+		grew := func(m PlanMember) bool { n, known := sizes[m.Name]; return known && m.Size > n }
+		grown := slices.ContainsFunc(levelled, grew)
+		u.larger = u.grown && u.larger || slices.ContainsFunc(levelled, func(m PlanMember) bool { return grew(m) && m.Size > m.NewSize })
 		u.Members, u.grown = levelled, u.grown || grown
 		u.Why, u.wanted = s.whyUneven(u)
 		s.plan.uneven[set] = u
@@ -156,9 +160,15 @@ func (s *State) whySmall(id string) string {
 // whyUneven names what is known of the cause, that of a failure first, and reports whether the pods
 // wanted it so.
 func (s *State) whyUneven(u *uneven) (why string, wanted bool) {
+	unsplit := ""
 	for _, m := range u.Members {
-		if b := s.state(m.Name); m.Size > m.NewSize && b.inFull != "" {
-			return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull), false
+		if b := s.state(m.Name); m.Size > m.NewSize {
+			if b.inFull != "" {
+				return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull), false
+			}
+			if b.unsplit > 0 {
+				unsplit = fmt.Sprintf("%s has %d of %d: Cluster Autoscaler added %d nodes to it at once (--max-nodes-per-scaleup)", m.Name, m.Size, m.NewSize, b.unsplit)
+			}
 		}
 		if byPods := m.Why == pinned || m.Why == boundTo || m.Why == sparse; m.Why != "" && (why == "" || wanted && !byPods) {
 			why, wanted = fmt.Sprintf("%s has %d of %d: %s", m.Name, m.Size, m.NewSize, m.Why), byPods
@@ -169,8 +179,12 @@ func (s *State) whyUneven(u *uneven) (why string, wanted bool) {
 		return why, wanted
 	case u.Why != "" && !u.grown:
 		return u.Why, u.wanted
-	case u.grown:
+	case unsplit != "":
+		return unsplit, true
+	case u.larger:
 		return "Cluster Autoscaler asked for nodes of the larger groups only", true
+	case u.grown:
+		return "the nodes of the scale-up were too few to level it", true
 	}
 	return "the nodes were removed, or added by others", false
 }

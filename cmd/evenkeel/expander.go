@@ -55,7 +55,8 @@ Autoscaler orders nodes by itself, and keeps its own account of what is on its w
 
 Start Cluster Autoscaler with --expander=grpc, --grpc-expander-url and --grpc-expander-cert (for --address),
 --balance-similar-node-groups=false, and --max-nodes-per-scaleup=1, or a few nodes more in large fleets: groups end within
-as many nodes of the exact split. Without this server Cluster Autoscaler goes on, and chooses a group by chance.
+as many nodes of the exact split. Each increase takes a loop, so before 1.35 it needs --frequent-loops-enabled too. Without
+this server Cluster Autoscaler goes on, and chooses a group by chance.
 
 The sizes of the groups are read from the status that Cluster Autoscaler writes to a ConfigMap.`,
 		Example: `  evenkeel expander --cert server.crt --key server.key

@@ -8,7 +8,9 @@ package autoscaler
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/e2e/process"
@@ -30,6 +32,16 @@ func Binary(t testing.TB) string {
 		t.Fatalf("%s: %v", BinaryVariable, err)
 	}
 	return binary
+}
+
+// Has reports whether the Cluster Autoscaler that BinaryVariable names has a flag: not all releases have the same.
+func Has(t testing.TB, flag string) bool {
+	t.Helper()
+	help, err := exec.Command(Binary(t), "--help").CombinedOutput()
+	if len(help) == 0 {
+		t.Fatalf("the flags of Cluster Autoscaler: %v", err) // some print them and exit with an error
+	}
+	return strings.Contains(string(help), " --"+flag+" ")
 }
 
 // Options say what a Cluster Autoscaler works with.

@@ -157,7 +157,7 @@ type Flags struct {
 }
 
 // switches are the flags without a value of their own that matter here.
-var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up", "enable-provisioning-requests"}
+var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up", "frequent-loops-enabled", "enable-provisioning-requests"}
 
 // quotes are those of a shell.
 const quotes = `"'`

@@ -193,7 +193,7 @@ func TestFindings(t *testing.T) {
 			o:      cluster(map[string]int{"a": 4, "b": 2, "t": 2}, deployment("x/cluster-autoscaler:1.29", "--cloud-provider=aws", "--expander=price")),
 			change: tainted,
 			want:   map[Reason]int{BalancingOff: 1, OldVersion: 0}, way: WayExpander,
-			flags: []string{"--expander=price,grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+			flags: []string{"--expander=price,grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1", "--frequent-loops-enabled=true"},
 		},
 		"a taint is not compared, on Azure": {
 			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=azure")),

@@ -155,6 +155,10 @@ func (d *diagnoser) perScaleUp() int {
 // byPrice is the strategy that only Cluster Autoscaler has, since it alone knows the prices of its cloud: it must come before evenkeel.
 const byPrice = "price"
 
+// loopsAtOnce is the first release whose loops follow each other at once after an increase. Others wait for ten seconds, if a
+// flag does not say otherwise, and each increase takes a loop.
+const loopsAtOnce = 35
+
 func (d *diagnoser) recommendExpander(r *Recommendation) {
 	strategies, chain := "least-waste", "grpc"
 	if d.by != nil {
@@ -169,6 +173,9 @@ func (d *diagnoser) recommendExpander(r *Recommendation) {
 	r.Flags = []string{
 		"--expander=" + chain + "," + strategies, "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
 		"--balance-similar-node-groups=false", fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp()),
+	}
+	if d.by != nil && d.by.Minor > 0 && d.by.Minor < loopsAtOnce {
+		r.Flags = append(r.Flags, "--frequent-loops-enabled=true")
 	}
 	if largest, _ := d.largestRequest(); largest.Pods > 0 {
 		d.note(fmt.Sprintf("a ProvisioningRequest that is all or nothing gets no room if it needs more nodes than --max-nodes-per-scaleup: the largest here has %s", spelling.Count(largest.Pods, "pod")))
