@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -74,6 +75,9 @@ func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*
 		spec.Autoscaler.Version = "1." + strconv.Itoa(minor)
 	}
 	o := &spec.Options
+	if most, err := strconv.ParseInt(flags.Get("max-nodes-per-scaleup", "0"), 10, 32); err == nil {
+		o.MaxNodesPerScaleup = int32(most)
+	}
 	o.BalancingIgnoreLabels, o.BalancingLabels = flags.All("balancing-ignore-label"), flags.All("balancing-label")
 	if mode == simulate.Stock {
 		balances := flags.Is("balance-similar-node-groups", false)
@@ -93,8 +97,9 @@ func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*
 	return simulate.Load(&doc, simulate.Files{Open: r.open})
 }
 
-// rehearse plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis. What
-// it returns compares the runs; it is nil if the node groups are not known.
+// rehearse plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis.
+// Cluster Autoscaler has the flags that each mode is installed with: beside the sidecar it balances by itself, and the expander
+// gets a few nodes at a time. What it returns compares the runs; it is nil if the node groups are not known.
 func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *meter) (*v1alpha1.ScenarioComparison, error) {
 	dumped := c.scenario()
 	if dumped == nil {
@@ -110,7 +115,11 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 		by := &c.seen.Autoscalers[0]
 		now, minor = by.Flags, by.Minor
 	}
-	then = now.With(d.Status.Recommendation.Flags, d.Status.Recommendation.Without)
+	then = now
+	if d.Status.Recommendation.Way == doctor.WayAutoscaler {
+		then = now.With(d.Status.Recommendation.Flags, d.Status.Recommendation.Without)
+	}
+	expander := now.With([]string{fmt.Sprintf("--max-nodes-per-scaleup=%d", d.Status.PerScaleUp)}, nil)
 	type run struct {
 		name  string
 		mode  simulate.Mode
@@ -121,8 +130,12 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 		runs = append(runs, run{"stock, as recommended", simulate.Stock, &then})
 	}
 	for _, mode := range simulate.Modes() {
-		if mode != simulate.Stock {
-			runs = append(runs, run{string(mode), mode, &now})
+		switch mode {
+		case simulate.Stock:
+		case simulate.Expander:
+			runs = append(runs, run{string(mode), mode, &expander})
+		default:
+			runs = append(runs, run{string(mode), mode, &then})
 		}
 	}
 	var setups []*simulate.Setup

@@ -26,6 +26,8 @@ type Result struct {
 	// Rehearsed is what would come of the cluster's own pods in each mode, if the caller has played them.
 	Rehearsed []Rehearsed `json:"simulated,omitempty"`
 	Notes     []string    `json:"notes,omitempty"`
+	// PerScaleUp is --max-nodes-per-scaleup of a Cluster Autoscaler here that asks evenkeel expander.
+	PerScaleUp int `json:"-"`
 }
 
 // AutoscalerResult is a Cluster Autoscaler. The fields after Image are those that its flags say, with

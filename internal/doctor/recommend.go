@@ -42,7 +42,7 @@ func (d *diagnoser) recommend() {
 	}
 	r.Flags = d.unset(r.Flags)
 	r.Command = d.command(r)
-	d.result.Answer = d.answer(r)
+	d.result.Answer, d.result.PerScaleUp = d.answer(r), d.perScaleUp()
 }
 
 // oldVersion looks for what later releases have mended.
@@ -118,7 +118,11 @@ func (d *diagnoser) recommendFlags(r *Recommendation) {
 
 // recommendSplitting recommends an evenkeel that splits increases.
 func (d *diagnoser) recommendSplitting(r *Recommendation) {
+	// All members of a set grow in one loop if Cluster Autoscaler takes them for similar, too.
 	r.Flags = []string{"--balance-similar-node-groups=true"}
+	if plan := d.fleet.plan(nil); plan.possible {
+		r.Flags, r.Without = append(r.Flags, plan.flags...), plan.without
+	}
 	r.Text = "run evenkeel sidecar between Cluster Autoscaler and its provider: it sees scale-downs too (docs/sidecar.md)"
 	if r.Way == WayLinked {
 		r.Text = "run a Cluster Autoscaler with evenkeel linked, which balances scale-downs too, if what they cost is worth a build of your own; else do nothing (docs/custom-autoscaler.md)"
@@ -141,9 +145,11 @@ func (d *diagnoser) recommendSplitting(r *Recommendation) {
 // perScaleUp bounds an increase that an expander directs: each goes to one group. Each is a call too, of which a scale set of Azure takes
 // twelve at once and then four a minute (docs/expander.md). A ProvisioningRequest that is all or nothing is one increase.
 func (d *diagnoser) perScaleUp() int {
-	const many, bound, onAzure = 300, 10, 5
+	const great, many, bound, onAzure = 1000, 300, 10, 5
 	largest, _ := d.largestRequest()
 	switch {
+	case len(d.o.Nodes) > great:
+		return max(mostPerScaleUp, largest.Pods)
 	case len(d.o.Nodes) > many:
 		return max(bound, largest.Pods)
 	case d.cloud(d.o.Nodes) == "azure":
