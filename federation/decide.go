@@ -77,6 +77,8 @@ type Local struct {
 	Revision string
 	// RolledOut reports that all its pods have that revision.
 	RolledOut bool
+	// Paused reports that somebody has paused a Deployment: it rolls nothing out.
+	Paused bool
 	// Outdated is how many of its pods are of an earlier template, which a Deployment replaces.
 	Outdated int32
 	// MaxUnavailable is how many replicas a Deployment may have out of service while it replaces

@@ -519,3 +519,26 @@ func TestShareOfFailingWritesRunsElsewhere(t *testing.T) {
 	w.want("6 6", "its share is back")
 	w.quiet("settled")
 }
+
+// A member that could never be reached is not a problem of every object, only of those that name it.
+func TestUnusableMemberConcernsThoseWhoNameIt(t *testing.T) {
+	for named, want := range map[bool]bool{false: true, true: false} {
+		w := newWorld(t, specOf(6, everywhere(entry(-1, -1, 1))), "a", "b", "broken")
+		w.place("broken").Reach = Lost
+		if named {
+			w.in.Spec.Preferences.Clusters["broken"] = entry(-1, -1, 1)
+		}
+		w.settle()
+		if ok, _, message := w.condition(v1alpha1.ConditionClustersReachable); ok != want {
+			t.Errorf("named %v: %v %s", named, ok, message)
+		}
+	}
+}
+
+// A paused Deployment rolls nothing out, and is named.
+func TestPausedDeploymentIsNamed(t *testing.T) {
+	m := member{Cluster: Cluster{Name: "a", Local: Local{Exists: true, Paused: true, Outdated: 2}}}
+	if text := m.stuck(act); !strings.Contains(text, "in a, the Deployment is paused") {
+		t.Error(text)
+	}
+}

@@ -19,7 +19,7 @@ func (p *pass) look(m *member) {
 	switch {
 	case m.Reach == Reachable:
 		p.observe(m)
-	case m.before == nil:
+	case m.before == nil || m.before.Reason == ReasonUnknown:
 		if m.entry != "" {
 			m.health.Pinned = true
 			if m.status = (v1alpha1.FederatedClusterStatus{Name: m.Name, Reason: ReasonUnknown}); m.Reach == NotAnswering {
@@ -48,7 +48,7 @@ func (p *pass) observe(m *member) {
 	before := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{})
 	m.health.Before = healthOf(&before)
 	m.status = v1alpha1.FederatedClusterStatus{
-		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision,
+		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision, Content: before.Content,
 	}
 	switch {
 	case l.Terminating:

@@ -27,6 +27,8 @@ const (
 	// ReasonOverwritten: somebody else's object of that name, or somebody else's change, is
 	// overwritten.
 	ReasonOverwritten = "Overwritten"
+	// ReasonLeftBehind: a local object that was somebody else's before is not deleted.
+	ReasonLeftBehind = "LeftBehind"
 	// ReasonRescaled: the number of replicas of a local object changes.
 	ReasonRescaled = "Rescaled"
 	// ReasonMoved: replicas leave a cluster and run in others.

@@ -46,7 +46,8 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 	reachable := podhealth.Condition(v1alpha1.ConditionClustersReachable, true, ReasonAllReachable, "every cluster can be reached")
 	var away []string
 	for _, c := range s.Clusters {
-		if !c.Reachable {
+		// One that could never be reached concerns those who want it by its name; its MemberCluster says what is wrong.
+		if _, named := p.preferences.Clusters[c.Name]; !c.Reachable && (named || c.Reason != ReasonUnknown) {
 			away = append(away, c.Name+": "+c.Message)
 		}
 	}
@@ -257,6 +258,14 @@ func OverwroteChange(cluster string) podhealth.Event {
 	return podhealth.Event{
 		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster,
 		Message: fmt.Sprintf("overwrote a change of the object in cluster %s by somebody else", cluster),
+	}
+}
+
+// LeftBehind is the event when an object is not deleted because it was somebody else's before.
+func LeftBehind(cluster string) podhealth.Event {
+	return podhealth.Event{
+		Type: v1.EventTypeWarning, Reason: ReasonLeftBehind, About: cluster,
+		Message: fmt.Sprintf("left the object in cluster %s behind instead of deleting it: it was somebody else's before", cluster),
 	}
 }
 

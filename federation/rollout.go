@@ -197,6 +197,8 @@ func (p *pass) rollout() string {
 // stuck says why a rollout does not go on in a cluster; empty if it may.
 func (m *member) stuck(timeout time.Duration) string {
 	switch n := m.nodeless(); {
+	case m.Local.Paused:
+		return fmt.Sprintf("in %s, the Deployment is paused: kubectl rollout resume lets it go on", m.Name)
 	case m.Local.Failing > 0:
 		return fmt.Sprintf("in %s, %s with a node did not start within %s: check the image, the probes and the logs of the new template", m.Name, spelling.Count(m.Local.Failing, "pod"), timeout)
 	case n > 0:

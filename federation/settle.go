@@ -12,12 +12,15 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Failure is a write that was not made.
+// Failure is a write that was not made, or not as it was sent.
 type Failure struct {
 	Write Write
 	// Refused is the answer of the cluster, or says why there is none. It is empty if the object was
 	// deleted, to be created again.
 	Refused string
+	// Content says that the write was made after all, and is the hash of the pod template that the
+	// cluster made of it.
+	Content string
 }
 
 // Settle corrects the status of a decision, which assumes that all writes succeed. It returns the
@@ -31,6 +34,10 @@ func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.F
 		for i := range status.Clusters {
 			s := &status.Clusters[i]
 			if s.Name != f.Write.Cluster {
+				continue
+			}
+			if f.Content != "" {
+				s.Content = f.Content
 				continue
 			}
 			before := clusterStatus(&in.Status, s.Name)

@@ -319,7 +319,8 @@ type FederatedFallback struct {
 const (
 	// ConditionPlaced is True when every replica has a cluster that is able to run it.
 	ConditionPlaced = "Placed"
-	// ConditionClustersReachable is True when every cluster with an entry can be reached.
+	// ConditionClustersReachable is True when every cluster can be reached that has replicas, or an entry of
+	// its name.
 	ConditionClustersReachable = "ClustersReachable"
 	// ConditionSettled is True when nothing moves or is about to.
 	ConditionSettled = "Settled"
@@ -448,6 +449,10 @@ type FederatedClusterStatus struct {
 	// Revision is the revision of the local object: a hash of what was written there.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// Content is a hash of the pod template that the cluster made of it. If the local object has
+	// another one, somebody else has changed it.
+	// +optional
+	Content string `json:"content,omitempty"`
 }
 
 // FederatedRefusal is about a write that a cluster refuses, or that fails for another reason.

@@ -16,6 +16,9 @@ const LabelFederated = "evenkeel.dev/federated"
 // for.
 const AnnotationFederatedUID = "evenkeel.dev/federated-uid"
 
+// AnnotationFederatedAdopted on a local object says that it was somebody else's before: it is never deleted.
+const AnnotationFederatedAdopted = "evenkeel.dev/federated-adopted"
+
 // MemberCluster is a cluster that runs replicas of FederatedReplicaSets. Its labels, such as
 // topology.kubernetes.io/region and topology.kubernetes.io/zone, are those that preferences select
 // clusters by. It is named in preferences by its own name.
@@ -77,6 +80,13 @@ type MemberClusterSpec struct {
 	// +optional
 	FixedNodes bool `json:"fixedNodes,omitempty"`
 
+	// Takeover is what happens where an object of the name of a local one is there already: Unowned
+	// (default) overwrites it unless a controller owns it, Never leaves it as it is.
+	// +optional
+	// +kubebuilder:default=Unowned
+	// +kubebuilder:validation:Enum=Unowned;Never
+	Takeover Takeover `json:"takeover,omitempty"`
+
 	// Taints keep replicas out of the cluster. They concern every FederatedReplicaSet.
 	// +optional
 	// +listType=map
@@ -84,6 +94,17 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Taints []ClusterTaint `json:"taints,omitempty"`
 }
+
+// Takeover is which objects of others may be overwritten.
+type Takeover string
+
+// The choices of takeover.
+const (
+	// TakeoverUnowned overwrites objects that no controller owns.
+	TakeoverUnowned Takeover = "Unowned"
+	// TakeoverNever overwrites none.
+	TakeoverNever Takeover = "Never"
+)
 
 // KubeconfigSecretReference refers to a key of a Secret in the namespace of the controllers.
 //

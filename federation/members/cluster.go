@@ -27,6 +27,8 @@ type Cluster struct {
 	mu     sync.Mutex
 	labels map[string]string
 	taints []v1alpha1.ClusterTaint
+	// takeover is what may be overwritten there.
+	takeover v1alpha1.Takeover
 	// fixedNodes reports that the nodes are read.
 	fixedNodes bool
 
@@ -57,6 +59,8 @@ type View struct {
 	Name   string
 	Labels map[string]string
 	Taints []v1alpha1.ClusterTaint
+	// Takeover is what may be overwritten there.
+	Takeover v1alpha1.Takeover
 	// State is what the cluster counts as, since when and, if it does not answer, why not.
 	State State
 	Since time.Time
@@ -82,7 +86,7 @@ func (c *Cluster) View() View {
 	live := c.live
 	live.advance(c.options.Clock.Now()) // a copy: looking reports nothing
 	return View{
-		Name: c.name, Labels: maps.Clone(c.labels), Taints: slices.Clone(c.taints),
+		Name: c.name, Labels: maps.Clone(c.labels), Taints: slices.Clone(c.taints), Takeover: c.takeover,
 		State: live.state, Since: live.since, Cause: c.cause, Known: c.caches != nil,
 	}
 }
@@ -150,8 +154,8 @@ func (c *Cluster) reads(s *session) (own, fixedNodes bool) {
 // describe takes in the labels and taints of the MemberCluster.
 func (c *Cluster) describe(m *v1alpha1.MemberCluster) {
 	c.mu.Lock()
-	same := maps.Equal(c.labels, m.Labels) && slices.Equal(c.taints, m.Spec.Taints)
-	c.labels, c.taints = maps.Clone(m.Labels), slices.Clone(m.Spec.Taints)
+	same := maps.Equal(c.labels, m.Labels) && slices.Equal(c.taints, m.Spec.Taints) && c.takeover == m.Spec.Takeover
+	c.labels, c.taints, c.takeover = maps.Clone(m.Labels), slices.Clone(m.Spec.Taints), m.Spec.Takeover
 	if c.fixedNodes != m.Spec.FixedNodes {
 		c.fixedNodes, same = m.Spec.FixedNodes, false
 		if c.session != nil {

@@ -1,12 +1,15 @@
 package reconcile
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -51,6 +54,14 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action},
 		members: c.members, metrics: c.options.Metrics, clock: clock.RealClock{},
 		sent: &outbox{}, triggers: &c.triggers, begun: sync.OnceValue(clock.RealClock{}.Now),
+	}
+	// Standbys see it, too: the API server takes the finalizer away that says so a moment later.
+	informer, err := mgr.GetCache().GetInformer(context.Background(), &v1alpha1.FederatedReplicaSet{}, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(passes.Follow(r.deletions.see))
+	}
+	if err != nil {
+		return fmt.Errorf("watching how FederatedReplicaSets are deleted: %w", err)
 	}
 	c.members.Handle(c.handler(mgr.GetClient()))
 	return builder.ControllerManagedBy(mgr).Named(Name).

@@ -53,7 +53,7 @@ func (m *lateMember) live(now int, o *outbox) {
 		w := m.waiting[0].Write
 		m.waiting = m.waiting[1:]
 		m.now.version, m.now.size = m.now.version+1, w.To
-		o.arrived(shop, w, fmt.Sprint(m.now.version))
+		o.arrived(shop, w, fmt.Sprint(m.now.version), "")
 	}
 	switch {
 	case m.acts > 0 && m.acts <= now:

@@ -1,18 +1,18 @@
 package reconcile
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -22,10 +22,11 @@ import (
 	"github.com/evenkeel/evenkeel/federation/members"
 )
 
-// The annotations of a local object: the UID of the FederatedReplicaSet that it was written for, the
-// number of replicas that was written last, and the revision of its content.
+// The annotations of a local object: the UID of the FederatedReplicaSet that it was written for, that it was
+// somebody else's before, the number of replicas that was written last, and the revision of its content.
 const (
 	annotationOwner    = v1alpha1.AnnotationFederatedUID
+	annotationAdopted  = v1alpha1.AnnotationFederatedAdopted
 	annotationReplicas = "evenkeel.dev/federated-replicas"
 	annotationRevision = "evenkeel.dev/federated-revision"
 )
@@ -99,23 +100,26 @@ func toMap(v any) (map[string]any, error) {
 type identity struct {
 	uid     types.UID
 	version string
+	// untouchable reports that it may not be overwritten.
+	untouchable bool
 }
 
-// seen is what was found of a local object in a cluster, without its pods. A template that is not
-// what was written counts as that if the cluster is known to have made it of what was written.
-func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.PodTemplateSpec) bool) (l federation.Local, id identity) {
+// seen is what was found of a local object in a cluster, without its pods. Its content is that of its revision
+// if its template is what the cluster made of it, as the status says. What may not be overwritten there is
+// not the local object: to write it fails, and says why.
+func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.FederatedReplicaSetStatus) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
-	var spec any
 	var template *v1.PodTemplateSpec
 	if kindOf(f) == members.Deployment {
 		d := c.Deployment(f.Namespace, f.Name)
 		if d == nil {
 			return l, identity{}
 		}
-		meta, spec, template = &d.ObjectMeta, d.Spec.Selector, &d.Spec.Template
+		meta, template = &d.ObjectMeta, &d.Spec.Template
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
 		s := d.Status
 		l.Outdated, l.MaxUnavailable = max(0, s.Replicas-s.UpdatedReplicas), maxUnavailable(&d.Spec.Strategy)
+		l.Paused = d.Spec.Paused
 		l.RolledOut = s.ObservedGeneration >= d.Generation && l.Outdated == 0
 		for _, condition := range s.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == v1.ConditionTrue {
@@ -127,7 +131,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.Pod
 		if r == nil {
 			return l, identity{}
 		}
-		meta, spec, template = &r.ObjectMeta, r.Spec.Selector, &r.Spec.Template
+		meta, template = &r.ObjectMeta, &r.Spec.Template
 		l.Replicas, l.RolledOut = ptr.Deref(r.Spec.Replicas, 1), true
 		for _, condition := range r.Status.Conditions {
 			if condition.Type == appsv1.ReplicaSetReplicaFailure && condition.Status == v1.ConditionTrue {
@@ -136,14 +140,25 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.Pod
 		}
 	}
 	l.Exists, l.Terminating = meta.DeletionTimestamp == nil, meta.DeletionTimestamp != nil
+	if l.Exists && untouchable(meta, f, c.View().Takeover) != nil {
+		return federation.Local{}, identity{untouchable: true}
+	}
 	l.Foreign = meta.Annotations[annotationOwner] != string(f.UID)
 	if n, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil && !l.Foreign {
 		l.Written = ptr.To(int32(n))
 	}
-	if !l.Foreign && (meta.Annotations[annotationRevision] != federation.Revision(&f.Spec) || keeps(f, spec, template) || made(template)) {
+	i := slices.IndexFunc(status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == c.Name() })
+	if !l.Foreign && (i < 0 || status.Clusters[i].Content == "" || status.Clusters[i].Content == contentOf(template)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
-	return l, identity{meta.UID, meta.ResourceVersion}
+	return l, identity{uid: meta.UID, version: meta.ResourceVersion}
+}
+
+// contentOf is the hash of a pod template.
+func contentOf(template *v1.PodTemplateSpec) string {
+	text, _ := json.Marshal(template) // it has been JSON
+	hash := sha256.Sum256(text)
+	return hex.EncodeToString(hash[:8])
 }
 
 // maxUnavailable is how many pods a Deployment may have out of service during a rollout.
@@ -172,59 +187,4 @@ func adopted(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, watched member
 	p.Created = max(0, p.Created)
 	p.Ready = min(p.Created, max(0, ready-watched.Ready))
 	return p
-}
-
-// keeps reports whether an object still has the content that was written, as far as this program
-// knows its fields: a template may have others.
-func keeps(f *v1alpha1.FederatedReplicaSet, selector any, template *v1.PodTemplateSpec) bool {
-	want, err := localOf(f, 0)
-	if err != nil {
-		return true
-	}
-	wanted, _, _ := unstructured.NestedMap(want.Object, "spec", "template")
-	var known v1.PodTemplateSpec
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(wanted, &known) == nil {
-		if wanted, err = toMap(known); err != nil {
-			return true
-		}
-	}
-	wantedSelector, _, _ := unstructured.NestedMap(want.Object, "spec", "selector")
-	has, err := toMap(template)
-	hasSelector, failed := toMap(selector)
-	return err == nil && failed == nil && contains(has, wanted) && contains(hasSelector, wantedSelector)
-}
-
-// contains reports whether a value has all that another one has. An API server adds defaults, and
-// writes quantities in its own way.
-func contains(has, want any) bool {
-	switch w := want.(type) {
-	case map[string]any:
-		h, ok := has.(map[string]any)
-		if !ok {
-			return len(w) == 0 && has == nil
-		}
-		for key, value := range w {
-			if !contains(h[key], value) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		h, ok := has.([]any)
-		if !ok || len(h) != len(w) {
-			return len(w) == 0 && has == nil
-		}
-		for i := range w {
-			if !contains(h[i], w[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	if reflect.DeepEqual(has, want) || has == nil && (want == nil || reflect.ValueOf(want).IsZero()) {
-		return true
-	}
-	a, err := resource.ParseQuantity(fmt.Sprint(has))
-	b, failed := resource.ParseQuantity(fmt.Sprint(want))
-	return err == nil && failed == nil && a.Cmp(b) == 0
 }

@@ -51,32 +51,6 @@ func TestLocalOf(t *testing.T) {
 	}
 }
 
-// An object keeps its content when the API server adds defaults or writes quantities in its own way,
-// and does not when somebody changes it.
-func TestKeeps(t *testing.T) {
-	f := web()
-	f.Spec.Template.Spec.Raw = []byte(`{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":"1000m"}}}]}`)
-	for name, c := range map[string]struct {
-		template string
-		want     bool
-	}{
-		"with defaults": {`{"metadata":{"labels":{"app":"web","evenkeel.dev/federated":"true"},"annotations":{"a":"b","restarted":"x"}},"spec":{"restartPolicy":"Always","containers":[{"name":"web","image":"web:1","imagePullPolicy":"Always","resources":{"requests":{"cpu":"1"}}}]}}`, true},
-		"another image": {`{"metadata":{"labels":{"app":"web","evenkeel.dev/federated":"true"},"annotations":{"a":"b"}},"spec":{"containers":[{"name":"web","image":"web:2","resources":{"requests":{"cpu":"1"}}}]}}`, false},
-		"one more":      {`{"metadata":{"labels":{"app":"web","evenkeel.dev/federated":"true"},"annotations":{"a":"b"}},"spec":{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":"1"}}},{"name":"b"}]}}`, false},
-		"no label":      {`{"metadata":{"labels":{"app":"web"},"annotations":{"a":"b"}},"spec":{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":"1"}}}]}}`, false},
-		"other request": {`{"metadata":{"labels":{"app":"web","evenkeel.dev/federated":"true"},"annotations":{"a":"b"}},"spec":{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":"2"}}}]}}`, false},
-	} {
-		var d appsv1.Deployment
-		if err := json.Unmarshal([]byte(c.template), &d.Spec.Template); err != nil {
-			t.Fatal(err)
-		}
-		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-		if got := keeps(f, selector, &d.Spec.Template); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 // What was sent counts until it shows, or until it is clear that it will not.
 func TestOutbox(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -90,16 +64,16 @@ func TestOutbox(t *testing.T) {
 		want    int32
 	}{
 		"under way":         {func(*outbox) {}, "10", 0, 5},
-		"made, not shown":   {func(o *outbox) { o.arrived(key, w, "11") }, "10", 0, 5},
-		"made, shown":       {func(o *outbox) { o.arrived(key, w, "11") }, "11", 0, 3},
-		"overtaken":         {func(o *outbox) { o.arrived(key, w, "11") }, "12", 0, 3},
+		"made, not shown":   {func(o *outbox) { o.arrived(key, w, "11", "") }, "10", 0, 5},
+		"made, shown":       {func(o *outbox) { o.arrived(key, w, "11", "") }, "11", 0, 3},
+		"overtaken":         {func(o *outbox) { o.arrived(key, w, "11", "") }, "12", 0, 3},
 		"failed":            {func(o *outbox) { o.failed(key, federation.Failure{Write: w}) }, "10", 0, 3},
 		"out of reach":      {func(o *outbox) { o.drop(key, "a") }, "10", 0, 3},
 		"no answer":         {func(*outbox) {}, "10", patience + 1, 3},
-		"etcd was restored": {func(o *outbox) { o.arrived(key, w, "11") }, "5", patience, 5},
-		"and time is over":  {func(o *outbox) { o.arrived(key, w, "11") }, "5", patience + 1, 3},
-		"another has come":  {func(o *outbox) { o.arrived(key, federation.Write{Cluster: "a", To: 4}, "9") }, "10", 0, 5},
-		"the object is new": {func(o *outbox) { o.arrived(key, w, "11") }, "", 0, 5},
+		"etcd was restored": {func(o *outbox) { o.arrived(key, w, "11", "") }, "5", patience, 5},
+		"and time is over":  {func(o *outbox) { o.arrived(key, w, "11", "") }, "5", patience + 1, 3},
+		"another has come":  {func(o *outbox) { o.arrived(key, federation.Write{Cluster: "a", To: 4}, "9", "") }, "10", 0, 5},
+		"the object is new": {func(o *outbox) { o.arrived(key, w, "11", "") }, "", 0, 5},
 	} {
 		o := &outbox{}
 		o.send(key, letter{write: w, at: now, local: sent})

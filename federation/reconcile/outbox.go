@@ -1,18 +1,12 @@
 package reconcile
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"strconv"
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 )
 
@@ -43,9 +37,6 @@ type sent struct {
 	letters  map[string]letter // by cluster
 	shrunk   map[string]shrunk // by cluster
 	failures []federation.Failure
-	// results are hashes of the revisions that were written and the templates that the clusters made
-	// of them, by cluster: an API server drops fields that it does not know.
-	results map[string][sha256.Size]byte
 }
 
 // lock locks the outbox, and returns what it knows about an object.
@@ -56,7 +47,7 @@ func (o *outbox) lock(key types.NamespacedName) *sent {
 	}
 	s := o.of[key]
 	if s == nil {
-		s = &sent{letters: map[string]letter{}, shrunk: map[string]shrunk{}, results: map[string][sha256.Size]byte{}}
+		s = &sent{letters: map[string]letter{}, shrunk: map[string]shrunk{}}
 		o.of[key] = s
 	}
 	return s
@@ -70,10 +61,14 @@ func (o *outbox) send(key types.NamespacedName, l letter) {
 	s.letters[l.write.Cluster] = l
 }
 
-// arrived notes that a write was made.
-func (o *outbox) arrived(key types.NamespacedName, w federation.Write, resourceVersion string) {
+// arrived notes that a write was made, and the hash of the pod template that the cluster made of it, if
+// there was one.
+func (o *outbox) arrived(key types.NamespacedName, w federation.Write, resourceVersion, content string) {
 	s := o.lock(key)
 	defer o.mu.Unlock()
+	if content != "" {
+		s.failures = append(s.failures, federation.Failure{Write: w, Content: content})
+	}
 	if l, ok := s.letters[w.Cluster]; ok && l.write == w {
 		l.version, _ = strconv.ParseUint(resourceVersion, 10, 64)
 		s.letters[w.Cluster] = l
@@ -161,31 +156,4 @@ func (o *outbox) forget(key types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.of, key)
-}
-
-// makes notes what a cluster made of the content that was written.
-func (o *outbox) makes(key types.NamespacedName, cluster string, spec *v1alpha1.FederatedReplicaSetSpec, object *unstructured.Unstructured) {
-	var template v1.PodTemplateSpec
-	content, _, _ := unstructured.NestedMap(object.Object, "spec", "template")
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template) != nil {
-		return
-	}
-	s := o.lock(key)
-	defer o.mu.Unlock()
-	s.results[cluster] = resultOf(spec, &template)
-}
-
-// made reports whether a template is what a cluster made of the content that was written there.
-func (o *outbox) made(key types.NamespacedName, cluster string, spec *v1alpha1.FederatedReplicaSetSpec) func(*v1.PodTemplateSpec) bool {
-	return func(template *v1.PodTemplateSpec) bool {
-		s := o.lock(key)
-		defer o.mu.Unlock()
-		result, ok := s.results[cluster]
-		return ok && result == resultOf(spec, template)
-	}
-}
-
-func resultOf(spec *v1alpha1.FederatedReplicaSetSpec, template *v1.PodTemplateSpec) [sha256.Size]byte {
-	text, _ := json.Marshal(template) // it has been JSON
-	return sha256.Sum256(append(text, federation.Revision(spec)...))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -44,6 +45,8 @@ type reconciler struct {
 	clock   clock.PassiveClock
 	sent    *outbox
 	ledger  ledger
+	// deletions are how objects are deleted.
+	deletions deletions
 	// triggers request passes, and say how long writes may go on. begun is when the first pass was made.
 	triggers *passes.Triggers
 	begun    func() time.Time
@@ -91,15 +94,15 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	took := passes.Stopwatch(r.clock, r.metrics.phases)
-	in, err := r.observe(ctx, key, f)
+	failures := r.sent.take(key)
+	status, all := federation.Settle(federation.Input{Generation: f.Generation, Status: f.Status, Now: r.clock.Now()}, federation.Decision{Status: f.Status}, failures, r.clock.Now())
+	in, err := r.observe(ctx, key, f, status)
 	if err != nil {
+		r.sent.put(key, failures)
 		r.metrics.passed(false, 0, err)
 		return reconcile.Result{}, err
 	}
 	took(phaseObserve)
-	failures := r.sent.take(key)
-	var all []podhealth.Event
-	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
 	d, err := r.decide(ctx, in)
 	if err != nil {
 		r.sent.put(key, failures)
@@ -146,9 +149,9 @@ func (r *reconciler) reading(f *v1alpha1.FederatedReplicaSet) bool {
 }
 
 // observe is all that a decision depends on.
-func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet) (federation.Input, error) {
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus) (federation.Input, error) {
 	in := federation.Input{
-		Key: key.String(), Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: f.Status, Now: r.clock.Now(),
+		Key: key.String(), Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: status, Now: r.clock.Now(),
 	}
 	var all v1alpha1.MemberClusterList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -165,9 +168,12 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 			v := c.View()
 			o.Reach, o.NoSchedule, o.Leaving = reachOf(v), v.NoSchedule(), v.Leaving()
 			if o.Reach == federation.Reachable {
-				local, id := seen(c, f, r.sent.made(key, m.Name, &f.Spec))
-				pods := c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
-				more := adopted(c, f, pods)
+				local, id := seen(c, f, &status)
+				var pods, more members.Pods
+				if !id.untouchable {
+					pods = c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
+					more = adopted(c, f, pods)
+				}
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
 				local.Failing = pods.NotStarted(in.Now, act)
 				o.Local = r.sent.over(key, m.Name, local, id.version, in.Now)
@@ -243,11 +249,15 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	if !controllerutil.ContainsFinalizer(f, finalizer) {
 		return reconcile.Result{}, nil
 	}
-	in, err := r.observe(ctx, key, f)
+	orphan, known := r.deletions.orphans(f)
+	if !known {
+		return reconcile.Result{RequeueAfter: settle}, nil
+	}
+	in, err := r.observe(ctx, key, f, f.Status)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if f.Spec.Cascade == v1alpha1.CascadeDelete {
+	if f.Spec.Cascade == v1alpha1.CascadeDelete && !orphan {
 		left, err := r.clear(ctx, key, f, in)
 		if err != nil || left {
 			return reconcile.Result{RequeueAfter: passes.LastRetry}, err
@@ -255,8 +265,34 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	}
 	before := f.DeepCopy()
 	controllerutil.RemoveFinalizer(f, finalizer)
-	logr.FromContextOrDiscard(ctx).Info("Let go", "cascade", f.Spec.Cascade)
+	logr.FromContextOrDiscard(ctx).Info("Let go", "cascade", f.Spec.Cascade, "orphan", orphan)
 	return reconcile.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// deletions are how FederatedReplicaSets are deleted, by UID: whether what belongs to them should stay, as kubectl
+// delete --cascade=orphan asks for. Kubernetes marks them so for a moment only.
+type deletions struct{ of sync.Map }
+
+// see takes in what an object was and is.
+func (d *deletions) see(before, now *v1alpha1.FederatedReplicaSet) {
+	switch {
+	case now == nil:
+		d.of.Delete(before.UID)
+	case now.DeletionTimestamp != nil && controllerutil.ContainsFinalizer(now, metav1.FinalizerOrphanDependents):
+		d.of.Store(now.UID, true)
+	case now.DeletionTimestamp != nil:
+		d.of.LoadOrStore(now.UID, false)
+	}
+}
+
+// orphans reports whether what belongs to a deleted object should stay, and whether that is known yet.
+func (d *deletions) orphans(f *v1alpha1.FederatedReplicaSet) (orphan, known bool) {
+	if controllerutil.ContainsFinalizer(f, metav1.FinalizerOrphanDependents) {
+		return true, true
+	}
+	value, known := d.of.Load(f.UID)
+	orphan, _ = value.(bool)
+	return orphan, known
 }
 
 // clear deletes the local objects, and reports whether some are left. The condition Settled says

@@ -165,6 +165,14 @@ func TestDeletedObjectWaitsForItsClusters(t *testing.T) {
 	if err := h.client.Delete(t.Context(), &f); err != nil {
 		t.Fatal(err)
 	}
+	if err := h.pass(t); err != nil || h.writes != 0 {
+		t.Fatalf("%d writes before it is known how it is deleted: %v", h.writes, err)
+	}
+	deleted, err := h.get(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.deletions.see(&f, &deleted)
 	for range 2 {
 		if err := h.pass(t); err != nil {
 			t.Fatal(err)

@@ -317,6 +317,13 @@ func (s *server) write(w http.ResponseWriter, r *http.Request) {
 	if sub {
 		body = map[string]any{"status": body["status"]}
 	}
+	if r.Method == http.MethodPut {
+		body["status"] = o.Object["status"]
+		if body["status"] == nil {
+			delete(body, "status")
+		}
+		o.Object = map[string]any{}
+	}
 	o.Object = merge(o.Object, body).(map[string]any)
 	if before != nil && apiequality.Semantic.DeepEqual(before.Object, o.Object) {
 		reply(w, http.StatusOK, o.Object)

@@ -37,7 +37,7 @@ func TestShrunk(t *testing.T) {
 			if s.from != s.to {
 				w := federation.Write{Cluster: "a", From: s.from, To: s.to}
 				o.send(shop, letter{write: w, at: at})
-				o.arrived(shop, w, "5")
+				o.arrived(shop, w, "5", "")
 			}
 			at = at.Add(s.after)
 			version := "5"

@@ -6,14 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +37,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	if c == nil {
 		return
 	}
-	l, id := seen(c, f, r.sent.made(key, w.Cluster, &f.Spec))
+	l, id := seen(c, f, &f.Status)
 	l.Replicas, l.Written, l.Exists = w.To, ptr.To(w.To), !w.Delete
 	if w.Content {
 		l.Foreign, l.Revision, l.RolledOut = false, federation.Revision(&f.Spec), false
@@ -41,41 +46,48 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	r.sent.send(key, letter{write: w, at: sent, local: l})
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
 	c.Do(r.triggers.Context(), key.String(), func(ctx context.Context, member client.Client) {
-		about, err := found(ctx, member, f, w, about)
-		var o *unstructured.Unstructured
-		if err == nil {
-			o, err = write(ctx, member, f, w, id.uid)
-		}
+		o, about, err := write(ctx, member, order{w, f, id.uid, c.View().Takeover, about})
 		r.metrics.wrote(w, r.clock.Since(sent), err)
+		if err == nil || errors.Is(err, errRecreate) {
+			r.record(f, about)
+		}
 		if err == nil {
 			log.Info("Written", "why", w.Why)
-			r.sent.arrived(key, w, o.GetResourceVersion())
+			content := ""
 			if w.Content {
-				r.sent.makes(key, w.Cluster, &f.Spec, o)
+				content = contentIn(o)
 			}
-			r.triggers.Pass(key, settle) // the change may have shown, and been passed over, while the answer was under way
-			r.record(f, about)
-			return
-		}
-		failure := federation.Failure{Write: w}
-		if errors.Is(err, errRecreate) {
-			r.record(f, about)
+			r.sent.arrived(key, w, o.GetResourceVersion(), content)
 		} else {
-			failure.Refused = refusal(f, err)
+			log.Info("Could not write", "problem", members.Explain(err))
+			r.sent.failed(key, federation.Failure{Write: w, Refused: refusal(f, err)})
 		}
-		log.Info("Could not write", "problem", members.Explain(err))
-		r.sent.failed(key, failure)
-		r.triggers.Pass(key, settle)
+		r.triggers.Pass(key, settle) // the change may have shown, and been passed over, while the answer was under way
 	})
 }
 
 // longest is how much is stored of what a cluster answers.
 const longest = 512
 
+// kept is why something that is there is left as it is.
+type kept string
+
+func (k kept) Error() string { return string(k) }
+
+// errRecreate is returned when an object was deleted so that it can be created with another
+// selector: the next pass creates it.
+var errRecreate = errors.New("deleted because of its selector, to be created again")
+
 // refusal is why a write was not made: the answer of the cluster, or what became known without one.
 func refusal(f *v1alpha1.FederatedReplicaSet, err error) string {
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || apierrors.IsUnexpectedServerError(err) { // that one is not from an API server
+	var ours kept
+	switch {
+	case errors.Is(err, errRecreate):
+		return ""
+	case errors.As(err, &ours):
+		return string(ours)
+	case !errors.As(err, &answer), apierrors.IsUnexpectedServerError(err): // that one is not from an API server
 		return members.Explain(err)
 	}
 	status := answer.Status()
@@ -86,78 +98,149 @@ func refusal(f *v1alpha1.FederatedReplicaSet, err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), longest)], "")
 }
 
-// found returns the events about a write. An object without the label of local objects is not
-// watched: one that seems to be missing may exist, and is overwritten then.
-func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []podhealth.Event) ([]podhealth.Event, error) {
-	if !w.Create {
-		return about, nil
+// untouchable says why an object of the name of a local one is left as it is; nil if it may be written.
+func untouchable(o metav1.Object, f *v1alpha1.FederatedReplicaSet, takeover v1alpha1.Takeover) error {
+	switch owner := metav1.GetControllerOfNoCopy(o); {
+	case o.GetDeletionTimestamp() != nil:
+		return kept(fmt.Sprintf("the %s of that name there is being deleted", kindOf(f)))
+	case owner != nil:
+		return kept(fmt.Sprintf("the %s of that name there belongs to %s %s and is left as it is: choose another name", kindOf(f), owner.Kind, owner.Name))
+	case takeover == v1alpha1.TakeoverNever && o.GetAnnotations()[annotationOwner] != string(f.UID):
+		return kept(fmt.Sprintf("a %s of that name is there, which was not written for this object, and the MemberCluster has takeover: Never", kindOf(f)))
 	}
-	o, err := localOf(f, w.To)
-	if err != nil {
-		return nil, err
-	}
-	switch err := c.Get(ctx, client.ObjectKeyFromObject(o), o); {
-	case apierrors.IsNotFound(err):
-		return about, nil
-	case err != nil:
-		return nil, err
-	case o.GetAnnotations()[annotationOwner] == string(f.UID):
-		return []podhealth.Event{federation.OverwroteChange(w.Cluster)}, nil
-	}
-	replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	return []podhealth.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))}, nil //nolint:gosec // an int32 of the API
+	return nil
 }
 
-// write makes a write, and returns the object as the cluster has it now. Only the object of the UID is
-// deleted, or gets another number of replicas; an empty one is any.
-func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, uid types.UID) (*unstructured.Unstructured, error) {
-	o, err := localOf(f, w.To)
+// order is a write for an object, with the events about it. Only the local object of the UID is deleted, or gets
+// another number of replicas; an empty one is any.
+type order struct {
+	federation.Write
+	of       *v1alpha1.FederatedReplicaSet
+	uid      types.UID
+	takeover v1alpha1.Takeover
+	about    []podhealth.Event
+}
+
+// write makes a write, and returns the object as the cluster has it now, and the events about what was
+// done.
+func write(ctx context.Context, c client.Client, w order) (*unstructured.Unstructured, []podhealth.Event, error) {
+	o, err := localOf(w.of, w.To)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	switch {
 	case w.Delete:
-		options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
-		if uid != "" {
-			options = append(options, client.Preconditions{UID: &uid})
+		left, err := remove(ctx, c, w, o)
+		if left {
+			w.about = []podhealth.Event{federation.LeftBehind(w.Cluster)}
 		}
-		return o, client.IgnoreNotFound(c.Delete(ctx, o, options...))
+		return o, w.about, err
 	case w.Content:
-		return o, apply(ctx, c, o)
+		var there *unstructured.Unstructured
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) { // its controller writes its status
+			there, err = put(ctx, c, w, o)
+			return err
+		})
+		return o, w.happened(there, o), err
 	}
-	metadata := map[string]any{"annotations": marks(f, w.To, false)}
-	if uid != "" {
-		metadata["uid"] = uid
+	metadata := map[string]any{"annotations": marks(w.of, w.To, false)}
+	if w.uid != "" {
+		metadata["uid"] = w.uid
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata, "spec": map[string]any{"replicas": w.To}})
 	if err != nil {
+		return nil, nil, err
+	}
+	return o, w.about, c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), owner)
+}
+
+// put creates an object, or makes one that is there the same: its labels, annotations, number and pod template,
+// in which nothing of others is left. It returns what was there; nil if nothing was. The selector
+// cannot be changed: an object that has another one is deleted, without its pods, and created again.
+func put(ctx context.Context, c client.Client, w order, o *unstructured.Unstructured) (there *unstructured.Unstructured, err error) {
+	const strict = client.FieldValidation(metav1.FieldValidationStrict)
+	there = &unstructured.Unstructured{}
+	there.SetGroupVersionKind(o.GroupVersionKind())
+	err = c.Get(ctx, client.ObjectKeyFromObject(o), there)
+	if apierrors.IsNotFound(err) {
+		return nil, c.Create(ctx, o, owner, strict)
+	}
+	if err == nil {
+		err = untouchable(there, w.of, w.takeover)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return o, c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), owner)
+	if !apiequality.Semantic.DeepEqual(field(there, "selector"), field(o, "selector")) {
+		err := c.Delete(ctx, there, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: ptr.To(there.GetUID())})
+		return there, cmp.Or(err, errRecreate)
+	}
+	next := there.DeepCopy()
+	next.SetLabels(labels.Merge(there.GetLabels(), o.GetLabels()))
+	next.SetAnnotations(labels.Merge(there.GetAnnotations(), o.GetAnnotations()))
+	if there.GetAnnotations()[annotationOwner] == "" {
+		next.SetAnnotations(labels.Merge(next.GetAnnotations(), labels.Set{annotationAdopted: federated}))
+	}
+	for _, name := range []string{"replicas", "template"} {
+		if err := unstructured.SetNestedField(next.Object, field(o, name), "spec", name); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.Update(ctx, next, owner, strict); err != nil {
+		return nil, err
+	}
+	o.Object = next.Object
+	return there, nil
 }
 
-// apply creates an object or overwrites all that it says. The selector of an object cannot be
-// changed: one that has another is deleted, without its pods, and created again.
-func apply(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-	before := o.DeepCopy()
-	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), owner, client.ForceOwnership)
-	if !apierrors.IsInvalid(err) {
-		return err
-	}
-	there := before.DeepCopy()
-	if c.Get(ctx, client.ObjectKeyFromObject(before), there) != nil {
-		return err
-	}
-	selector, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
-	if has, _, _ := unstructured.NestedMap(there.Object, "spec", "selector"); apiequality.Semantic.DeepEqual(has, selector) {
-		return err // it is something else that is invalid
-	}
-	if err := c.Delete(ctx, there, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: ptr.To(there.GetUID())}); err != nil {
-		return err
-	}
-	return errRecreate
+// field is a field of a spec.
+func field(o *unstructured.Unstructured, name string) any {
+	value, _, _ := unstructured.NestedFieldCopy(o.Object, "spec", name)
+	return value
 }
 
-// errRecreate is returned when an object was deleted so that it can be created with another
-// selector: the next pass creates it.
-var errRecreate = errors.New("deleted because of its selector, to be created again")
+// contentIn is the hash of the pod template of an object.
+func contentIn(o *unstructured.Unstructured) string {
+	var template v1.PodTemplateSpec
+	content, _, _ := unstructured.NestedMap(o.Object, "spec", "template")
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template) != nil {
+		return ""
+	}
+	return contentOf(&template)
+}
+
+// happened are the events about a content that was written, by what was there. An object without the label of
+// local objects is not watched, and one that seemed to be missing may have existed.
+func (w *order) happened(there, now *unstructured.Unstructured) []podhealth.Event {
+	switch {
+	case there == nil:
+	case w.Create && there.GetAnnotations()[annotationOwner] == string(w.of.UID):
+		return []podhealth.Event{federation.OverwroteChange(w.Cluster)}
+	case w.Create:
+		replicas, _, _ := unstructured.NestedInt64(there.Object, "spec", "replicas")
+		return []podhealth.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))} //nolint:gosec // an int32 of the API
+	case contentIn(there) == contentIn(now): // nobody had changed it
+		return slices.DeleteFunc(slices.Clone(w.about), func(e podhealth.Event) bool { return e == federation.OverwroteChange(w.Cluster) })
+	}
+	return w.about
+}
+
+// remove deletes an object with its pods. One that was somebody else's before, or is by now, is left behind
+// without the marks of a local object.
+func remove(ctx context.Context, c client.Client, w order, o *unstructured.Unstructured) (left bool, err error) {
+	err = c.Get(ctx, client.ObjectKeyFromObject(o), o)
+	switch {
+	case err != nil:
+		return false, client.IgnoreNotFound(err)
+	case o.GetAnnotations()[annotationOwner] != string(w.of.UID), w.uid != "" && w.uid != o.GetUID():
+		return false, nil
+	case o.GetAnnotations()[annotationAdopted] == "" && metav1.GetControllerOfNoCopy(o) == nil:
+		return false, client.IgnoreNotFound(c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: ptr.To(o.GetUID())}))
+	}
+	marks := map[string]any{annotationOwner: nil, annotationAdopted: nil, annotationReplicas: nil, annotationRevision: nil}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": marks, "labels": map[string]any{v1alpha1.LabelFederated: nil}}})
+	if err != nil {
+		return false, err
+	}
+	return true, client.IgnoreNotFound(c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), owner))
+}
