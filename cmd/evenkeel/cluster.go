@@ -37,7 +37,7 @@ func newCluster() *cobra.Command {
 there. The host is the cluster that kubectl talks to, or that of --kubeconfig and --context.`,
 		GroupID: groupOther,
 	}
-	cmd.AddCommand(newClusterJoin(), newClusterLeave(), newClusterList(), newClusterCordon(), newClusterUncordon())
+	cmd.AddCommand(newClusterJoin(), newClusterLeave(), newClusterList(), newClusterOrphans(), newClusterCordon(), newClusterUncordon())
 	return cmd
 }
 
@@ -147,8 +147,8 @@ right to make a ClusterRole in the member, and to write Secrets and MemberCluste
 			if join.Local(server) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: the member is at an address that only this machine reaches: --server gives the one for the controllers")
 			}
-			if member.Config.Insecure {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: the kubeconfig of the member does not verify its certificate, and neither will the controllers")
+			if err := misuse(member.Config.Insecure, "give the certificate authority of the member in certificate-authority-data", "the kubeconfig of the member does not verify its certificate, and the controllers would not either"); err != nil {
+				return err
 			}
 			steps, err := join.Join(cmd.Context(), host, member, args[0], j)
 			return finish(cmd.OutOrStdout(), steps, err, "membercluster/"+args[0]+" joined")

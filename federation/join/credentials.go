@@ -41,7 +41,7 @@ func (j *joiner) kubeconfig(token string) ([]byte, error) {
 	}
 	const user = "evenkeel"
 	cluster := &clientcmdapi.Cluster{
-		Server: cmp.Or(j.options.Server, config.Host), CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
+		Server: cmp.Or(j.options.Server, config.Host), CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName,
 		ProxyURL: proxy,
 	}
 	return clientcmd.Write(clientcmdapi.Config{

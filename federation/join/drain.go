@@ -160,7 +160,7 @@ func (j *joiner) remaining(ctx context.Context) ([]Remaining, error) {
 	if err != nil {
 		return nil, err
 	}
-	locals, err := j.locals(ctx, all)
+	locals, err := locals(ctx, j.member.Client, func(uid types.UID) bool { return exists(all, uid) })
 	if err != nil {
 		return nil, err
 	}
@@ -218,13 +218,17 @@ type local struct {
 	selector labels.Selector
 }
 
-// locals are the local objects that were written for FederatedReplicaSets of the host, and not those
-// of another host.
-func (j *joiner) locals(ctx context.Context, of []v1alpha1.FederatedReplicaSet) ([]local, error) {
+// exists reports whether there is a FederatedReplicaSet of the UID.
+func exists(all []v1alpha1.FederatedReplicaSet, uid types.UID) bool {
+	return slices.ContainsFunc(all, func(f v1alpha1.FederatedReplicaSet) bool { return f.UID == uid })
+}
+
+// locals are the local objects in a member that were written for FederatedReplicaSets with certain UIDs.
+func locals(ctx context.Context, member client.Client, of func(types.UID) bool) ([]local, error) {
 	var out []local
 	add := func(o client.Object, replicas *int32, selector *metav1.LabelSelector) {
 		owner := types.UID(o.GetAnnotations()[v1alpha1.AnnotationFederatedUID])
-		if !slices.ContainsFunc(of, func(f v1alpha1.FederatedReplicaSet) bool { return f.UID == owner }) || metav1.GetControllerOf(o) != nil {
+		if !of(owner) || metav1.GetControllerOf(o) != nil {
 			return
 		}
 		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil { // an API server accepts no other
@@ -232,14 +236,14 @@ func (j *joiner) locals(ctx context.Context, of []v1alpha1.FederatedReplicaSet) 
 		}
 	}
 	var deployments appsv1.DeploymentList
-	if err := j.member.Client.List(ctx, &deployments, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
+	if err := member.List(ctx, &deployments, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
 		return nil, fmt.Errorf("in the member: listing Deployments: %w", err)
 	}
 	for i := range deployments.Items {
 		add(&deployments.Items[i], deployments.Items[i].Spec.Replicas, deployments.Items[i].Spec.Selector)
 	}
 	var sets appsv1.ReplicaSetList
-	if err := j.member.Client.List(ctx, &sets, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
+	if err := member.List(ctx, &sets, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
 		return nil, fmt.Errorf("in the member: listing ReplicaSets: %w", err)
 	}
 	for i := range sets.Items {
@@ -254,7 +258,7 @@ func (j *joiner) deleteLocals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	locals, err := j.locals(ctx, all)
+	locals, err := locals(ctx, j.member.Client, func(uid types.UID) bool { return exists(all, uid) })
 	if err != nil {
 		return err
 	}
@@ -263,6 +267,10 @@ func (j *joiner) deleteLocals(ctx context.Context) error {
 			continue // somebody has scaled it a moment ago
 		}
 		name := strings.Replace(nameOf(l.object), "/", "/"+l.object.GetNamespace()+"/", 1)
+		if l.object.GetAnnotations()[v1alpha1.AnnotationFederatedAdopted] != "" {
+			j.did("member", name+", which was somebody else's before,", "kept")
+			continue
+		}
 		err := j.member.Client.Delete(ctx, l.object, client.PropagationPolicy(metav1.DeletePropagationBackground),
 			client.Preconditions{UID: ptr.To(l.object.GetUID())})
 		if client.IgnoreNotFound(err) != nil {

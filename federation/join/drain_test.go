@@ -264,3 +264,31 @@ func TestJoinWithFixedNodes(t *testing.T) {
 		}
 	}
 }
+
+// A local object whose FederatedReplicaSet the host does not have is an orphan.
+func TestOrphansHaveNoFederatedReplicaSet(t *testing.T) {
+	w := paris(t, 0)
+	orphans, err := Orphans(t.Context(), w.host, w.member, "paris")
+	if want := []Orphan{{"paris", "replicaset/other", "shop", 3}}; err != nil || !slices.Equal(orphans, want) {
+		t.Errorf("%+v, %v", orphans, err)
+	}
+}
+
+// What was somebody else's before is kept when a member leaves, without replicas as it is.
+func TestLeaveKeepsWhatWasAdopted(t *testing.T) {
+	w := paris(t, 0)
+	set := &appsv1.ReplicaSet{}
+	key := client.ObjectKey{Namespace: "shop", Name: "web"}
+	if err := w.member.Client.Get(t.Context(), key, set); err != nil {
+		t.Fatal(err)
+	}
+	set.Annotations[v1alpha1.AnnotationFederatedAdopted], set.Spec.Replicas = "true", new(int32(0))
+	w.update(t, w.member.Client, set)
+	j := &joiner{host: w.host, member: w.member, name: "paris"}
+	if err := j.deleteLocals(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.member.Client.Get(t.Context(), key, set); err != nil || len(j.steps) != 1 || j.steps[0].Result != "kept" {
+		t.Errorf("%v %v", j.steps, err)
+	}
+}

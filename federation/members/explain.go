@@ -25,6 +25,7 @@ func Explain(err error) string {
 	var problem *Problem
 	var status apierrors.APIStatus
 	var lookup *net.DNSError
+	var dial *net.OpError
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError
 	var certificate x509.CertificateInvalidError
@@ -35,6 +36,12 @@ func Explain(err error) string {
 		return problem.Message
 	case errors.Is(err, ErrNotAnswering):
 		return ErrNotAnswering.Error()
+	case errors.Is(err, errWebPage):
+		return errWebPage.Error()
+	case errors.Is(err, errProxy):
+		return errProxy.Error()
+	case errors.As(err, &dial) && dial.Op == "proxyconnect":
+		return "the proxy in the kubeconfig (proxy-url) cannot be reached"
 	case errors.As(err, &status):
 		return explainStatus(status)
 	case errors.Is(err, context.Canceled):
@@ -52,7 +59,7 @@ func Explain(err error) string {
 	case errors.As(err, &authority), errors.As(err, &verification) && errors.As(verification.Err, &authority):
 		return "the certificate of the API server is not signed by the authority in the kubeconfig"
 	case errors.As(err, &hostname):
-		return "the certificate of the API server is for another name"
+		return "the certificate of the API server is not for its address: join with an address that it is for (--server), or give the kubeconfig a tls-server-name"
 	case errors.As(err, &certificate):
 		return "the certificate of the API server is not valid"
 	case errors.As(err, &record):

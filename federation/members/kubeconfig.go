@@ -112,6 +112,10 @@ func unusable(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Probl
 		return invalid("has credentials within the address of its server")
 	case server.Scheme != "https":
 		return invalid("has a server without https")
+	case cluster.InsecureSkipTLSVerify:
+		return invalid("has insecure-skip-tls-verify, with which anyone could take the credentials and answer for the cluster")
+	case user.Impersonate != "" || user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
+		return invalid("acts as somebody else (as), whose rights are not those of its credentials")
 	case user.Token == "" && user.Username == "" && len(user.ClientCertificateData) == 0:
 		return invalid("has no credentials: no token and no client certificate")
 	}

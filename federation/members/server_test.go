@@ -32,6 +32,7 @@ type server struct {
 	token    string        // that it accepts
 	denies   string        // part of the paths that it forbids
 	redirect string        // where it sends everyone
+	page     bool          // whether a web page answers
 	off      time.Duration // by how much its clock is ahead
 	objects  map[string]map[string]runtime.Object
 	watchers map[string][]chan event
@@ -53,7 +54,7 @@ func newServer(uid, token string) *server {
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	hung, token, denies, redirect := s.hung, s.token, s.denies, s.redirect
+	hung, token, denies, redirect, page := s.hung, s.token, s.denies, s.redirect, s.page
 	w.Header().Set("Date", time.Now().Add(s.off).UTC().Format(http.TimeFormat))
 	s.calls[r.Method+" "+r.URL.Path]++
 	s.mu.Unlock()
@@ -65,6 +66,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case page:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte("<html>please log in</html>"))
 	case redirect != "":
 		http.Redirect(w, r, redirect+r.URL.Path, http.StatusTemporaryRedirect)
 	case r.Header.Get("Authorization") != "Bearer "+token:

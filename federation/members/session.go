@@ -124,6 +124,12 @@ func (s *session) httpClient(config *rest.Config, wrap func(*http.Transport) htt
 	}
 	t := utilnet.SetTransportDefaults(&http.Transport{
 		Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, TLSHandshakeTimeout: s.cluster.options.CallTimeout,
+		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
+			if r.StatusCode != http.StatusOK {
+				return errProxy
+			}
+			return nil
+		},
 	})
 	s.transports = append(s.transports, t)
 	authenticated, err := rest.HTTPWrappersForConfig(config, wrap(t))
@@ -208,6 +214,12 @@ func (s *session) run(ctx context.Context) {
 	}
 }
 
+// errWebPage is returned where a web page answers, such as a login or an error page of a proxy.
+var errWebPage = errors.New("a web page answers at the address, not an API server")
+
+// errProxy is returned when the proxy of the kubeconfig does not connect.
+var errProxy = errors.New("the proxy in the kubeconfig (proxy-url) refuses to connect to the API server")
+
 // errFilling is returned while the cluster answers, but what is there is not known yet.
 var errFilling = errors.New("reading what runs in the cluster")
 
@@ -255,6 +267,9 @@ func (s *session) probe(ctx context.Context) error {
 	case http.StatusUnauthorized:
 		return &Problem{v1alpha1.ReasonUnauthorized, "the cluster does not accept the credentials: " + remedy}
 	case http.StatusOK, http.StatusForbidden: // some clusters keep their health to themselves
+		if strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") {
+			return errWebPage
+		}
 		return nil
 	}
 	return apierrors.NewGenericServerResponse(response.StatusCode, "get", v1.Resource(""), "", "", 0, false)
