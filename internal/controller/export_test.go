@@ -18,3 +18,12 @@ func Fence(renewed time.Time, duration time.Duration, next http.RoundTripper) ht
 	l.renewed.Store(&renewed)
 	return fence{l, next}
 }
+
+// Seen has a lease see versions, and returns the error with which it ends the process.
+func Seen(versions ...string) (err error) {
+	l := &lease{fail: func(cause error) { err = cause }}
+	for _, version := range versions {
+		l.see(version)
+	}
+	return err
+}

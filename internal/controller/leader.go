@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -26,6 +28,10 @@ var ErrNoNamespace = errors.New("no namespace for the Lease of the leader")
 // after its Lease has expired.
 var ErrNotLeading = errors.New("another process leads or may lead")
 
+// ErrRestored is returned by Run if the API server has forgotten what it knew before: its etcd was restored from a
+// backup. Watches would show nothing until as much has been written as was lost, so the process starts anew.
+var ErrRestored = errors.New("the data of the API server were restored from a backup: everything is read anew")
+
 // lease is the lock of the leader election.
 type lease struct {
 	resourcelock.LeaseLock
@@ -33,6 +39,7 @@ type lease struct {
 	clock    clock.PassiveClock
 	fail     func(error)               // called when the Lease can never be created, or is lost
 	renewed  atomic.Pointer[time.Time] // when this process last began to renew it; nil if it has never led
+	version  string                    // of the Lease, the last that was seen; of the election's goroutine
 }
 
 func newLease(config *rest.Config, o *Options) (*lease, error) {
@@ -42,11 +49,44 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the leader election: %w", err)
 	}
-	return &lease{duration: o.LeaseDuration, clock: clock.RealClock{}, LeaseLock: resourcelock.LeaseLock{
+	l := &lease{duration: o.LeaseDuration, clock: clock.RealClock{}, LeaseLock: resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: o.LeaseNamespace, Name: o.Lease},
-		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
-	}}, nil
+	}}
+	l.Client = seen{client, l}
+	return l, nil
+}
+
+// seen are Leases whose versions are looked at when they are read.
+type seen struct {
+	coordinationv1.LeasesGetter
+	by *lease
+}
+
+func (s seen) Leases(namespace string) coordinationv1.LeaseInterface {
+	return seenIn{s.LeasesGetter.Leases(namespace), s.by}
+}
+
+type seenIn struct {
+	coordinationv1.LeaseInterface
+	by *lease
+}
+
+// Get implements coordinationv1.LeaseInterface.
+func (s seenIn) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Lease, error) {
+	found, err := s.LeaseInterface.Get(ctx, name, o)
+	if err == nil {
+		s.by.see(found.ResourceVersion)
+	}
+	return found, err
+}
+
+// see takes in the version of the Lease, which never goes back unless the data of the API server do.
+func (l *lease) see(version string) {
+	if order, err := resourceversion.CompareResourceVersion(version, l.version); err == nil && order < 0 {
+		l.fail(ErrRestored)
+	}
+	l.version = version
 }
 
 // Create implements resourcelock.Interface.

@@ -143,7 +143,7 @@ func namespaces(names []string) map[string]cache.Config {
 // Run runs the controllers while this Manager leads, until ctx is done. Then the passes under way
 // have the grace period to end, and the leadership is handed over. If the caches are not filled
 // yet, Run returns at once. Run fails if the leadership is lost (ErrNotLeading if another process
-// has it), if it can never be obtained (ErrNoNamespace), or if the grace period is too short. When Run returns the program must exit
+// has it), if it can never be obtained (ErrNoNamespace), if what was read is void (ErrRestored), or if the grace period is too short. When Run returns the program must exit
 // at once: another process leads or is about to, and passes that did not end are still running.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(logr.NewContext(ctx, m.options.Log))
@@ -161,7 +161,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			err = <-ended
 		}
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, ErrNoNamespace) || errors.Is(cause, ErrNotLeading) {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrNoNamespace) || errors.Is(cause, ErrNotLeading) || errors.Is(cause, ErrRestored) {
 		return cause
 	}
 	return err
