@@ -90,6 +90,11 @@ func TestE1ChangedObjectIsTriedAtOnce(t *testing.T) {
 	w := abc(t, everywhere(entry(-1, -1, 1)))
 	w.place("c").refuses = "no such image policy"
 	w.settle()
+	w.in.Generation++
+	d := w.pass()
+	if r := clusterStatus(&d.Status, "c").Refused; r == nil || r.LastTime.IsZero() {
+		t.Errorf("the API server does not store that: %+v", r)
+	}
 	w.place("c").refuses = ""
 	w.in.Generation++
 	w.settle()

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -59,7 +58,8 @@ func (p *pass) observe(m *member) {
 	if m.status.Refused = p.refused(before.Refused); m.status.Refused != nil && m.tookOver(p.revision) {
 		m.status.Refused = nil
 	}
-	m.frozen = m.status.Refused != nil && p.timer.Now.Before(retryAt(m.status.Refused))
+	// A changed object is tried at once.
+	m.frozen = m.status.Refused != nil && p.in.Status.ObservedGeneration == p.in.Generation && p.timer.Now.Before(retryAt(m.status.Refused))
 	if m.frozen {
 		p.timer.At(retryAt(m.status.Refused))
 	}
@@ -117,16 +117,13 @@ func (p *pass) countFailing(m *member) {
 	h.Uncreated = min(missing, h.NotStarted)
 }
 
-// refused is a stored failure, without times in the future. A changed object is tried at once.
+// refused is a stored failure, without times in the future.
 func (p *pass) refused(r *v1alpha1.FederatedRefusal) *v1alpha1.FederatedRefusal {
 	if r == nil {
 		return nil
 	}
 	r = r.DeepCopy()
 	r.FirstTime, r.LastTime = *podhealth.NotAfter(&r.FirstTime, p.in.Now), *podhealth.NotAfter(&r.LastTime, p.in.Now)
-	if p.in.Status.ObservedGeneration != p.in.Generation {
-		r.LastTime = metav1.Time{}
-	}
 	return r
 }
 
