@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -88,6 +89,10 @@ func tenAtOnce(ctx context.Context, t *testing.T, w *spreadWorld) {
 		m.create(ctx, t, o)
 		workloads = append(workloads, d)
 	}
+	mark, err := w.plane.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, d := range workloads {
 		m.create(ctx, t, d)
 	}
@@ -104,6 +109,27 @@ func tenAtOnce(ctx context.Context, t *testing.T, w *spreadWorld) {
 		if e.Reason == "FailedCreate" {
 			t.Errorf("a pod was refused: %s", e.Message)
 		}
+	}
+	m.wrote(t, mark, 10*n)
+}
+
+// wrote checks the writes since a mark while so many pods were created: fewer than there are pods, and none of
+// costs.
+func (m *market) wrote(t *testing.T, since controlplane.Mark, pods int) {
+	t.Helper()
+	writes, err := m.plane.Writes(controllerUser, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := map[string]int{}
+	for _, write := range writes {
+		if write.Namespace == m.namespace && write.Resource != "events" {
+			done[fmt.Sprintf("%s %s/%s %d", write.Verb, write.Resource, write.Subresource, write.Code)]++
+		}
+	}
+	t.Logf("%d pods: %v", pods, done)
+	if n := done["update workloadspreads/status 200"] + done["update workloadspreads/status 409"]; n > pods || done["patch pods/ 200"] > 0 {
+		t.Errorf("wrote %v for %d pods", done, pods)
 	}
 }
 

@@ -39,18 +39,20 @@ func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
 // Recount counts the pods of the workload, which were just read from the API server, before a pod of a
 // revision is admitted: a seat is free once its pod is being deleted or gone. The controller may have
 // seen less than these pods, so those that it may not have counted stay among the pods that are being
-// created. Ones that are not there do not count any more after a moment if the workload has all the pods
-// that it asks for with them: it would not create another one.
+// created. If the workload has all the pods that it asks for with those that are not there, some of them
+// never came, or it would not create another one: they do not count any more after a moment, or at once
+// if there is no seat otherwise.
 func Recount(s State, name, revision string, pods []*v1.Pod) *v1alpha1.WorkloadSpreadStatus {
 	c, all := s.counts(), members(s.Spec, name, pods)
 	missing := c.recount(all, func(at metav1.Time) bool { return s.Now.Sub(at.Time) < creatingTimeout(s.Spec) }, nil)
 	status := *c.stored()
 	status.Unassigned = unassigned(all)
 	c.Status = &status
-	complete := c.complete(revision)
-	for _, e := range missing {
-		if complete && s.Now.Sub(e.at.Time) >= onItsWay {
-			delete(c.rows[e.revision][e.subset].CreatingPods, e.id)
+	if c.complete(revision) {
+		for _, e := range missing {
+			if i, _ := c.choose(NewPod{Revision: revision}); i < 0 || s.Now.Sub(e.at.Time) >= onItsWay {
+				delete(c.rows[e.revision][e.subset].CreatingPods, e.id)
+			}
 		}
 	}
 	return c.stored()

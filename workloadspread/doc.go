@@ -1,7 +1,7 @@
 // Package workloadspread decides in which subset of a WorkloadSpread each pod of a workload belongs.
 //
-//   - [Admit] chooses the subset of a pod that is being created, and [Release] counts one that is
-//     being deleted or evicted. Both answer with the status to store.
+//   - [Admit] chooses the subset of a pod that is being created, and [Recount] counts the pods that there
+//     are before one passes a subset that is full. Both answer with the status to store.
 //   - [Inject] puts the rules of the subset into the pod.
 //   - [Decide] looks at all pods: it corrects the counts, classifies pods that were there before,
 //     orders the scale-down by deletion costs, and lets pods that cannot be scheduled move on.

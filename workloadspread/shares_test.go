@@ -136,6 +136,20 @@ func TestAPodThatNeverCameLeavesItsSeat(t *testing.T) {
 	}
 }
 
+// If there is no other seat, the next one gets it at once: it is neither refused nor left without a subset.
+func TestNoPodIsRefusedForOneThatNeverCame(t *testing.T) {
+	for name, spec := range map[string]*v1alpha1.WorkloadSpreadSpec{"even": even("", ""), "percentages": deployment("50%", "50%"), "numbers": deployment("2", "2")} {
+		w := newWorld(t, spec, 4)
+		w.scale(0, 3, never)
+		for range 3 {
+			w.create(0, true)
+		}
+		if a := w.admit(NewPod{ID: "next", Revision: w.hash(0)}); a.Subset != 1 {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
 // Times in the future, which a clock that was set back leaves, end no later than they would from now on.
 func TestStoredTimesInTheFuture(t *testing.T) {
 	spec, ahead := adaptive("5", ""), stamp(noon.Add(time.Hour))

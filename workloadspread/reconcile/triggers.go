@@ -24,7 +24,7 @@ import (
 
 // settle is the delay of a pass after a change of a pod: pods seldom change alone, and new ones neither
 // wait for their seat nor for their cost.
-const settle = 500 * time.Millisecond
+const settle = 2 * time.Second
 
 // triggers requests passes over the WorkloadSpreads that a change may matter to. No workload is watched
 // before the first pass.

@@ -44,8 +44,9 @@ const (
 	// The delays after a failure grow from firstDelay to longestDelay; each is up to twice as long, at
 	// random.
 	firstDelay, longestDelay = 5 * time.Millisecond, 125 * time.Millisecond
-	// longestPause is how long at most a process that writes all the time leaves the object to others.
-	longestPause = 10 * time.Millisecond
+	// pause is how long after a write a process leaves the object to others: what comes meanwhile, such as the
+	// next pods of a workload that creates many, is stored with one write.
+	pause = 25 * time.Millisecond
 )
 
 // Options of a Store.
@@ -157,14 +158,13 @@ func (s *Store) serve(key types.NamespacedName, o *object) {
 		if pending = s.take(key, o, pending); len(pending) == 0 {
 			return
 		}
-		begin := s.clock.Now()
 		left, wrote, err := s.try(key, o, pending, live)
 		pending, live = left, len(left) > 0
 		switch {
 		case err == nil:
 			delays = newDelays()
-			if wrote { // other processes would hardly get a turn otherwise
-				o.rest = s.clock.Now().Add(min(s.clock.Since(begin), longestPause))
+			if wrote {
+				o.rest = s.clock.Now().Add(pause)
 			}
 		case retryable(err):
 			for _, r := range left {
