@@ -105,7 +105,7 @@ func (o *expanderOptions) validate(f *pflag.FlagSet) error {
 
 // run serves until ctx is done.
 func (o *expanderOptions) run(ctx context.Context, log logr.Logger) (err error) {
-	defer collectSeldom()()
+	defer collect(50)() // it keeps little, and is asked once for each increase
 	registry, metrics := newRegistry()
 	options := o.decisions
 	options.ZonalShift, options.Log = o.shifts.options(), log

@@ -152,15 +152,17 @@ func (*plaintextFlag) Type() string { return "listeners" }
 
 func (p *plaintextFlag) allows(listener string) bool { return slices.Contains(p.allowed, listener) }
 
-// collectSeldom trades memory for speed, and for answers that are not delayed: the heap may grow to
-// five times what is in use, unless that comes near 800 MiB. The environment's GOGC and GOMEMLIMIT
-// win. The function returned restores both.
-func collectSeldom() (undo func()) {
-	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(-1)
-	undo = func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
-	debug.SetGCPercent(percent)
+// seldom is for collect: it trades memory for speed, and for answers that are not delayed.
+const seldom = 400
+
+// collect has the garbage collected when the heap has grown by so many percent of what is in use, or
+// comes near 800 MiB. The environment's GOGC and GOMEMLIMIT win. The function returned restores both.
+func collect(percent int) (undo func()) {
+	before, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(-1)
+	undo = func() { debug.SetGCPercent(before); debug.SetMemoryLimit(limit) }
+	debug.SetGCPercent(before)
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(percent)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(800 << 20)

@@ -108,7 +108,7 @@ now. The exit code is 1 if something is decided otherwise.`,
 
 // run serves until ctx is done.
 func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
-	defer collectSeldom()()
+	defer collect(seldom)()
 	registry, metrics := newRegistry()
 	options, err := o.decisions()
 	if err != nil {

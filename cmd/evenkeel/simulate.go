@@ -280,7 +280,7 @@ func interruptibly(ctx context.Context, work func() error) error {
 // play runs the scenarios one after the other, and shows its progress. If it is interrupted, the
 // last report is partial.
 func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alpha1.ScenarioReport, error) {
-	defer collectSeldom()()
+	defer collect(seldom)()
 	var reports []*v1alpha1.ScenarioReport
 	for _, setup := range setups {
 		report, err := simulate.Run(ctx, setup, meter.playing(setup.Name))
