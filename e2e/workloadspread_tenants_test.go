@@ -57,10 +57,15 @@ func workloadOfSomebodyElse(ctx context.Context, t *testing.T, w *spreadWorld) {
 	}
 	command := &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main","command":["sh"]}]}}`)}
 	for name, o := range map[string]*v1alpha1.WorkloadSpread{
-		"its command":      change(func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].Patch = command }),
-		"another version":  change(func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.APIVersion = "apps/v99"; o.Spec.Subsets[0].Patch = command }),
-		"where it runs":    change(func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets = o.Spec.Subsets[:1] }),
-		"any toleration":   change(func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}} }),
+		"its command": change(func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].Patch = command }),
+		"another version": change(func(o *v1alpha1.WorkloadSpread) {
+			o.Spec.TargetRef.APIVersion = "apps/v99"
+			o.Spec.Subsets[0].Patch = command
+		}),
+		"where it runs": change(func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets = o.Spec.Subsets[:1] }),
+		"any toleration": change(func(o *v1alpha1.WorkloadSpread) {
+			o.Spec.Subsets[0].Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+		}),
 		"its end":          change(func(o *v1alpha1.WorkloadSpread) { o.Spec.WhenFull = v1alpha1.WhenFullRefuse; nothing(o) }),
 		"that pods move":   adaptive(m.bounded("Deployment", "a 1", "b"), 2, 120),
 		"a kind without s": change(func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.Kind = "StatefulSet" }),
@@ -85,10 +90,12 @@ func workloadOfSomebodyElse(ctx context.Context, t *testing.T, w *spreadWorld) {
 		t.Errorf("a label: %v", err)
 	}
 	for name, f := range map[string]func(*v1alpha1.WorkloadSpread){
-		"no room":          func(o *v1alpha1.WorkloadSpread) { nothing(o); o.Spec.WhenFull = v1alpha1.WhenFullRefuse },
-		"another maximum":  func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].MaxReplicas = ptr.To(intstr.FromInt32(2)) },
-		"another version":  func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.APIVersion = "apps/v2" },
-		"other pods of it": func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetFilter = &v1alpha1.WorkloadFilter{ReplicasPathList: []string{"spec.replicas"}} },
+		"no room":         func(o *v1alpha1.WorkloadSpread) { nothing(o); o.Spec.WhenFull = v1alpha1.WhenFullRefuse },
+		"another maximum": func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].MaxReplicas = ptr.To(intstr.FromInt32(2)) },
+		"another version": func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.APIVersion = "apps/v2" },
+		"other pods of it": func(o *v1alpha1.WorkloadSpread) {
+			o.Spec.TargetFilter = &v1alpha1.WorkloadFilter{ReplicasPathList: []string{"spec.replicas"}}
+		},
 	} {
 		if err := changing(spreader, f, client.DryRunAll); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v", name, err)
