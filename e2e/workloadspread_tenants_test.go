@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,6 +36,7 @@ func TestTenantsOfWorkloadSpreads(t *testing.T) {
 	apply(ctx, t, w.plane, "../controller/admission")
 	t.Run("the workload of somebody else", func(t *testing.T) { workloadOfSomebodyElse(ctx, t, w) })
 	t.Run("the owner of a stranger's pods", func(t *testing.T) { ownerOfStrangers(ctx, t, w) })
+	t.Run("patches that break pods", func(t *testing.T) { patchesThatBreakPods(ctx, t, w) })
 	t.Run("labels outside of the selector", func(t *testing.T) { labelsOutsideOfTheSelector(ctx, t, w) })
 }
 
@@ -150,6 +155,69 @@ func (m *market) resize(ctx context.Context, t *testing.T, replicas int) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "web"}}
 	if err := m.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A patch with which the API server creates no pod is not stored. One that does not fit any more after a change of the
+// workload is in the status, and pods do without it if the object says so. The controllers themselves create no
+// pod.
+func patchesThatBreakPods(ctx context.Context, t *testing.T, w *spreadWorld) {
+	m := w.market(ctx, t, "patched", zone{"a", 20})
+	d := m.web(2)
+	d.Spec.Template.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+	m.create(ctx, t, d)
+	with := func(main string) *v1alpha1.WorkloadSpread {
+		o := m.bounded("Deployment", "a")
+		o.Spec.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main",` + main + `}]}}`)}
+		o.Spec.WhenPatchFails = v1alpha1.WhenPatchFailsAdmit
+		return o
+	}
+	for name, main := range map[string]string{
+		"a limit below the request": `"resources":{"limits":{"cpu":"1"}}`,
+		"a volume that is missing":  `"volumeMounts":[{"name":"none","mountPath":"/x"}]`,
+	} {
+		refusedAt(t, m.Create(ctx, with(main)), name, "spec.subsets[0].patch", "the API server refuses a pod with the patch")
+	}
+	m.spread(ctx, t, with(`"resources":{"limits":{"cpu":"4"}}`))
+	fits := func(want metav1.ConditionStatus) {
+		t.Helper()
+		until(ctx, t, "the condition about the patch is "+string(want), func() bool {
+			o := &v1alpha1.WorkloadSpread{}
+			if m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) != nil || len(o.Status.SubsetStatuses) == 0 {
+				return false
+			}
+			c := meta.FindStatusCondition(o.Status.SubsetStatuses[0].Conditions, v1alpha1.ConditionPatchFits)
+			return c != nil && c.Status == want
+		})
+	}
+	fits(metav1.ConditionTrue)
+	more := `{"spec":{"template":{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"5"}}}]}}}}`
+	if err := m.Patch(ctx, d, client.RawPatch("application/strategic-merge-patch+json", []byte(more))); err != nil {
+		t.Fatal(err)
+	}
+	fits(metav1.ConditionFalse)
+	until(ctx, t, "all pods are of the new template", func() bool {
+		pods := m.replicas(ctx, t)
+		return len(pods) == 2 && !slices.ContainsFunc(pods, func(p v1.Pod) bool { return p.Spec.Containers[0].Resources.Requests.Cpu().Value() != 5 || !runs(&p) })
+	})
+	if got := m.inSubsets(ctx, t); got["a"] != 2 {
+		t.Errorf("without the patch the subsets have %v", got)
+	}
+
+	config, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllers, err := client.New(config, client.Options{Scheme: w.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "own"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "none"}}}}
+	if err := controllers.Create(ctx, pod.DeepCopy(), client.DryRunAll); err != nil {
+		t.Errorf("a dry run of the controllers: %v", err)
+	}
+	if err := controllers.Create(ctx, pod); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "in dry runs only") {
+		t.Errorf("a pod of the controllers: %v", err)
 	}
 }
 

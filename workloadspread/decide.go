@@ -27,6 +27,9 @@ type Input struct {
 	Nodes map[string]*v1.Node
 	// Autoscaler is what it does about pods, by their UID. It has no entries without an autoscaler.
 	Autoscaler map[types.UID]ScaleUp
+	// Patches say by subset why pods are refused with its patch; empty if they are not, and missing if that is
+	// not known.
+	Patches map[string]string
 	// Refused is why the WorkloadSpread must do nothing although its spec is valid; empty if it may.
 	Refused string
 	// Ahead are the names of other WorkloadSpreads that have those pods of the workload that they select.
@@ -109,6 +112,7 @@ func Decide(in Input) Decision {
 	p.account()
 	p.moveOn(timedOut)
 	p.costs()
+	p.patches()
 	p.report()
 	return p.result(p.counts.stored())
 }

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -293,4 +294,41 @@ func FuzzAssignment(f *testing.F) {
 			t.Errorf("%s is not read fast", want)
 		}
 	})
+}
+
+// Whether pods are refused with the patch of a subset is a condition of it, and an event when that begins. What is not
+// known changes nothing, and without a patch there is no condition.
+func TestThePatchOfASubsetFits(t *testing.T) {
+	spec, status := deployment("", ""), &v1alpha1.WorkloadSpreadStatus{}
+	spec.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{}`)}
+	for _, c := range []struct {
+		patches map[string]string
+		want    metav1.ConditionStatus
+		events  int
+	}{
+		{nil, "", 0},
+		{map[string]string{"a": ""}, metav1.ConditionTrue, 0},
+		{map[string]string{"a": "too much"}, metav1.ConditionFalse, 1},
+		{map[string]string{"a": "too much"}, metav1.ConditionFalse, 0},
+		{nil, metav1.ConditionFalse, 0},
+		{map[string]string{"a": ""}, metav1.ConditionTrue, 0},
+	} {
+		in := inputOf(spec, 1)
+		in.Patches, in.Status = c.patches, status
+		d := Decide(in)
+		status = d.Status
+		var got metav1.ConditionStatus
+		if found := meta.FindStatusCondition(status.SubsetStatuses[0].Conditions, v1alpha1.ConditionPatchFits); found != nil {
+			got = found.Status
+		}
+		if got != c.want || len(d.Events) != c.events {
+			t.Errorf("%v: %q, %v", c.patches, got, d.Events)
+		}
+	}
+	spec.Subsets[0].Patch = nil
+	in := inputOf(spec, 1)
+	in.Status = status
+	if d := Decide(in); len(d.Status.SubsetStatuses[0].Conditions) != 1 {
+		t.Errorf("without a patch: %+v", d.Status.SubsetStatuses[0].Conditions)
+	}
 }

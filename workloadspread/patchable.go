@@ -10,7 +10,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 // patchable are the fields that a patch may change, with all that is below them. [] stands for any element of a
@@ -186,3 +190,40 @@ func reserved(key string) bool {
 }
 
 func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
+
+// patches says of each subset with a patch whether pods are refused with it.
+func (p *pass) patches() {
+	for i := range p.Spec.Subsets {
+		s := p.subsetStatus(i)
+		problem, known := p.Patches[s.Name]
+		switch {
+		case p.Spec.Subsets[i].Patch == nil:
+			meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionPatchFits)
+		case known && problem == "":
+			meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionPatchFits, true, ReasonFits, "pods are created with the patch"))
+		case known && meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionPatchFits, false, ReasonPatchRefused, problem)):
+			p.decision.Events.Add(v1.EventTypeWarning, ReasonPatchRefused, "", "subset %s: %s", s.Name, problem)
+		}
+	}
+}
+
+// Fitting is a subset as its pods get it: without its patch if that is refused and pods do without it then. The pod is a new
+// one, the status that which was stored last.
+func Fitting(o *v1alpha1.WorkloadSpread, i int, pod *v1.Pod, selector labels.Selector) *v1alpha1.WorkloadSubset {
+	s := &o.Spec.Subsets[i]
+	if s.Patch == nil || o.Spec.WhenPatchFails != v1alpha1.WhenPatchFailsAdmit {
+		return s
+	}
+	refused := slices.ContainsFunc(o.Status.SubsetStatuses, func(status v1alpha1.WorkloadSubsetStatus) bool {
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPatchFits)
+		return status.Name == s.Name && c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == o.Generation
+	})
+	if !refused {
+		if _, err := Inject(pod, s, Assignment{}, selector); err == nil {
+			return s
+		}
+	}
+	without := *s
+	without.Patch = nil
+	return &without
+}

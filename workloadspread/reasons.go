@@ -43,6 +43,10 @@ const (
 	ReasonAssigned = "Assigned"
 	// ReasonUnassigned: some pods belong to no subset.
 	ReasonUnassigned = "Unassigned"
+	// ReasonFits: pods are created with the patch of a subset.
+	ReasonFits = "Fits"
+	// ReasonPatchRefused: pods are refused with the patch of a subset. It is also a reason of events.
+	ReasonPatchRefused = "PatchRefused"
 	// ReasonSchedulable: new pods may go to the subset.
 	ReasonSchedulable = "Schedulable"
 )

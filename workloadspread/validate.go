@@ -29,6 +29,7 @@ func Validate(spec *v1alpha1.WorkloadSpreadSpec, template *v1.PodTemplateSpec) f
 	c.percentages(at.Child("subsets"))
 	admission.Option(&c.Checker, at.Child("distribution"), spec.Distribution, v1alpha1.DistributeOrdered, v1alpha1.DistributeEven, v1alpha1.DistributeWeighted)
 	admission.Option(&c.Checker, at.Child("whenFull"), spec.WhenFull, v1alpha1.WhenFullAdmit, v1alpha1.WhenFullRefuse)
+	admission.Option(&c.Checker, at.Child("whenPatchFails"), spec.WhenPatchFails, v1alpha1.WhenPatchFailsRefuse, v1alpha1.WhenPatchFailsAdmit)
 	c.within(at.Child("creatingTimeoutSeconds"), spec.CreatingTimeoutSeconds, 1, 3600)
 	c.within(at.Child("deletingTimeoutSeconds"), spec.DeletingTimeoutSeconds, 1, 3600)
 	c.strategy(at.Child("scheduleStrategy"))

@@ -66,6 +66,17 @@ const (
 	WhenFullRefuse WhenFull = "Refuse"
 )
 
+// WhenPatchFails is what happens to a pod whose patch is refused.
+type WhenPatchFails string
+
+// The choices of whenPatchFails.
+const (
+	// WhenPatchFailsRefuse refuses the pod; the controller of the workload tries again. Default.
+	WhenPatchFailsRefuse WhenPatchFails = "Refuse"
+	// WhenPatchFailsAdmit creates the pod in its subset, without the patch.
+	WhenPatchFailsAdmit WhenPatchFails = "Admit"
+)
+
 // WorkloadSpreadSpec is the desired state of a WorkloadSpread.
 //
 // +kubebuilder:object:generate=true
@@ -107,6 +118,13 @@ type WorkloadSpreadSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Admit;Refuse
 	WhenFull WhenFull `json:"whenFull,omitempty"`
+
+	// WhenPatchFails is what happens to a pod whose patch is refused, such as after a change of the
+	// workload: Refuse (default) refuses the pod, too; Admit creates it in its subset without the
+	// patch.
+	// +optional
+	// +kubebuilder:validation:Enum=Refuse;Admit
+	WhenPatchFails WhenPatchFails `json:"whenPatchFails,omitempty"`
 
 	// ScheduleStrategy is what happens if pods cannot be scheduled.
 	// +optional
@@ -329,6 +347,8 @@ const (
 	ConditionAllInSubsets = "AllInSubsets"
 	// ConditionSchedulable of a subset is False while new pods pass over it.
 	ConditionSchedulable = "Schedulable"
+	// ConditionPatchFits of a subset is False while pods of the workload are refused with its patch.
+	ConditionPatchFits = "PatchFits"
 )
 
 // WorkloadSpreadStatus is the observed state of a WorkloadSpread.
@@ -394,7 +414,7 @@ type WorkloadSubsetStatus struct {
 	// UnschedulableUntil is until when new pods pass over the subset; unset if they do not.
 	// +optional
 	UnschedulableUntil *metav1.Time `json:"unschedulableUntil,omitempty"`
-	// Conditions are Schedulable.
+	// Conditions are Schedulable, and PatchFits if the subset has a patch.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

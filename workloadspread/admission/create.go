@@ -24,7 +24,6 @@ import (
 // The reasons of refusals that are not those of an admission.
 const (
 	reasonOwner = "OwnerUnknown"
-	reasonPatch = "PatchRefused"
 	reasonSpec  = "SpecRefused"
 )
 
@@ -95,7 +94,7 @@ func (s *Server) prepare(ctx context.Context, r *admissionv1.AdmissionRequest, o
 	}
 	pods := make([]*v1.Pod, len(o.Spec.Subsets))
 	for i := range o.Spec.Subsets {
-		with, err := workloadspread.Inject(pod, &o.Spec.Subsets[i], p.assignment(o, o.Spec.Subsets[i].Name), selector)
+		with, err := workloadspread.Inject(pod, workloadspread.Fitting(o, i, pod, selector), p.assignment(o, o.Spec.Subsets[i].Name), selector)
 		p.inSubset[i] = injected{with, err}
 		if pods[i] = with; err != nil {
 			pods[i] = pod
@@ -173,7 +172,7 @@ func (s *Server) result(o *v1alpha1.WorkloadSpread, pod *v1.Pod, p *newPod, a wo
 	if a.Subset >= 0 {
 		in, subset := p.inSubset[a.Subset], o.Spec.Subsets[a.Subset].Name
 		if in.err != nil {
-			return nil, s.refused(o, http.StatusForbidden, reasonPatch, in.err.Error())
+			return nil, s.refused(o, http.StatusForbidden, workloadspread.ReasonPatchRefused, in.err.Error())
 		}
 		s.o.Metrics.admitted(o, subset)
 		return costing(in.pod, a.Cost), nil

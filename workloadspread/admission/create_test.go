@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -125,4 +127,31 @@ func orEmpty(pod *v1.Pod) *v1.Pod {
 		return &v1.Pod{}
 	}
 	return pod
+}
+
+// A pod whose patch is refused, by what a patch may change or by the API server as the status says, does without
+// it if the object says so, and is in its subset nevertheless.
+func TestAPodDoesWithoutAPatchThatIsRefused(t *testing.T) {
+	refused := v1alpha1.WorkloadSubsetStatus{Name: "a", Conditions: []metav1.Condition{{Type: v1alpha1.ConditionPatchFits, Status: metav1.ConditionFalse, Reason: "PatchRefused"}}}
+	for name, c := range map[string]struct {
+		patch  string
+		when   v1alpha1.WhenPatchFails
+		status []v1alpha1.WorkloadSubsetStatus
+		subset string
+		grace  bool
+	}{
+		"it fits":                         {`{"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, nil, "a", true},
+		"the API server refuses it":       {`{"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, []v1alpha1.WorkloadSubsetStatus{refused}, "a", false},
+		"and the pod with it":             {`{"spec":{"terminationGracePeriodSeconds":7}}`, "", []v1alpha1.WorkloadSubsetStatus{refused}, "a", true},
+		"it changes what it must not":     {`{"metadata":{"labels":{"app":"x"}},"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, nil, "a", false},
+		"and the pod is refused as it is": {`{"metadata":{"labels":{"app":"x"}}}`, v1alpha1.WhenPatchFailsRefuse, nil, "refused", false},
+	} {
+		o := spreadOf(t, "web", twoSubsets)
+		o.Spec.Subsets[0].Patch.Raw, o.Spec.WhenPatchFails, o.Status.SubsetStatuses = []byte(c.patch), c.when, c.status
+		w := newWorld(t, Options{}, append(deployment(5), o)...)
+		pod, text := w.create(podOfWeb)
+		if got := subsetOf(pod); got != c.subset || pod != nil && (pod.Spec.TerminationGracePeriodSeconds != nil) != c.grace {
+			t.Errorf("%s: %s: %s", name, got, text)
+		}
+	}
 }

@@ -30,7 +30,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		failures:   set.Counter("webhook_failures_total", "Calls that could not be answered, by webhook. The failure policy of the webhook says what happens then.", "webhook"),
 		durations:  set.Histogram("webhook_duration_seconds", "Time that answers took, by webhook.", prometheus.ExponentialBuckets(0.0005, 2, 15), "webhook"),
 	}
-	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, reasonOwner, reasonPatch, reasonSpec})
+	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, reasonOwner, workloadspread.ReasonPatchRefused, reasonSpec})
 	paths := []string{PathMutatePods, PathValidateSpreads}
 	metricset.Preset(m.failures, paths)
 	metricset.Preset(m.durations, paths)

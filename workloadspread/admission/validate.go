@@ -6,19 +6,16 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/workloadspread"
+	"github.com/evenkeel/evenkeel/workloadspread/dryrun"
 )
 
 // validateSpread refuses a WorkloadSpread that is invalid. A change of other things than the spec is
@@ -63,10 +60,14 @@ func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, 
 	if err != nil && !apierrors.IsForbidden(err) { // what may not be read is not known
 		return nil, err
 	}
-	template, selector := templateOf(workload)
-	errs = workloadspread.Validate(&object.Spec, template)
-	if len(errs) == 0 && template != nil {
-		errs = append(errs, fitting(object, template, selector)...)
+	errs = workloadspread.Validate(&object.Spec, dryrun.TemplateOf(workload))
+	if len(errs) == 0 {
+		problems := dryrun.Problems(ctx, s.live, object, workload)
+		for i := range object.Spec.Subsets {
+			if problem := problems[object.Spec.Subsets[i].Name]; problem != "" {
+				errs = append(errs, field.Invalid(field.NewPath("spec", "subsets").Index(i).Child("patch"), "", problem))
+			}
+		}
 	}
 	if r.Operation == admissionv1.Update {
 		errs = append(errs, workloadspread.ValidateUpdate(&object.Spec, &old.Spec)...)
@@ -79,34 +80,6 @@ func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, 
 	}
 	return errs, nil
 }
-
-// templateOf is the template of the pods of a workload, and how it finds them; nil if it does not have
-// one.
-func templateOf(workload *unstructured.Unstructured) (*v1.PodTemplateSpec, labels.Selector) {
-	if workload == nil {
-		return nil, nil
-	}
-	found, ok, _ := unstructured.NestedMap(workload.Object, "spec", "template") // another type is none
-	template := &v1.PodTemplateSpec{}
-	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(found, template) != nil || len(template.Spec.Containers) == 0 {
-		return nil, nil
-	}
-	return template, workloadspread.SelectorOf(workload.Object)
-}
-
-// fitting checks the patches against how the workload finds its pods.
-func fitting(object *v1alpha1.WorkloadSpread, template *v1.PodTemplateSpec, selector labels.Selector) (errs field.ErrorList) {
-	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	for i := range object.Spec.Subsets {
-		subset := &object.Spec.Subsets[i]
-		if _, err := workloadspread.Inject(pod, subset, workloadspread.Assignment{}, selector); err != nil {
-			errs = append(errs, field.Invalid(patchOf(i), "", err.Error()))
-		}
-	}
-	return errs
-}
-
-func patchOf(i int) *field.Path { return field.NewPath("spec", "subsets").Index(i).Child("patch") }
 
 // unknown refuses a target of a kind or version that the API server does not serve.
 func (s *Server) unknown(object *v1alpha1.WorkloadSpread) (field.ErrorList, error) {

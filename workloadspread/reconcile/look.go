@@ -50,6 +50,8 @@ type sight struct {
 	ahead map[types.UID][]filter
 	// autoscaler is what it does about pods.
 	autoscaler map[types.UID]workloadspread.ScaleUp
+	// patches say by subset why pods are refused with its patch; empty if they are not.
+	patches map[string]string
 	// poll is how long to wait until the workload is read again; 0 if it is watched.
 	poll time.Duration
 }
@@ -110,6 +112,7 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 		found.workload.Problem = err.Error()
 		return nil //nolint:nilerr // it is said in the status
 	}
+	r.tryPatches(ctx, s, object, found)
 	found.workload.Revision, err = r.revision(ctx, object)
 	return err
 }
@@ -230,6 +233,7 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 		Name: s.Name, Generation: s.Generation,
 		State:      workloadspread.State{Spec: &s.Spec, Status: &s.Status, Workload: found.workload, Now: r.clock.Now()},
 		Nodes:      map[string]*v1.Node{},
+		Patches:    found.patches,
 		Autoscaler: found.autoscaler, BareAssignments: s.Annotations[annotationBare] == "true",
 	}
 	all, err := r.spreads(ctx, s.Namespace)

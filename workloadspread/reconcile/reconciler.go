@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -47,6 +48,7 @@ type reconciler struct {
 	access
 	metrics *Metrics
 	clock   clock.PassiveClock
+	tried   sync.Map // trial by types.NamespacedName
 }
 
 func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
@@ -66,6 +68,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.metrics.set.ForgetObject(request.NamespacedName)
 		r.metrics.subsets.ForgetObject(request.NamespacedName)
 		r.store.Forget(request.NamespacedName)
+		r.tried.Delete(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
