@@ -355,6 +355,25 @@ func (w *admissionWorld) refusedSpecs(ctx context.Context, t *testing.T) {
 	refused("privileged", other+`patch: {spec: {containers: [{name: main, securityContext: {privileged: true}}]}}}]}}`, "spec.subsets[0].patch", "securityContext")
 	refused("another service account", other+`patch: {spec: {serviceAccountName: admin}}}]}}`, "spec.subsets[0].patch", "spec.serviceAccountName")
 	refused("a label of the selector", other+`patch: {metadata: {labels: {app: api}}}}]}}`, "spec.subsets[0].patch", "a patch adds labels only")
+	of := func(kind, fields string) string {
+		return `{metadata: {namespace: spread, name: other}, spec: {targetRef: {kind: ` + kind + `, name: other}, ` + fields + `}}`
+	}
+	for _, r := range []struct{ name, change, field, message string }{
+		{"numbers and percentages", of("Deployment", `subsets: [{name: a, maxReplicas: 5}, {name: b, maxReplicas: 5%}, {name: c}]`), "spec.subsets[1].maxReplicas", "must be a number in all subsets"},
+		{"too many percent of one", of("Deployment", `subsets: [{name: a, maxReplicas: 101%}, {name: b}]`), "spec.subsets[0].maxReplicas", "must not exceed 100%"},
+		{"too many percent together", of("Deployment", `subsets: [{name: a, maxReplicas: 40%}, {name: b, maxReplicas: 70%}, {name: c}]`), "spec.subsets[1].maxReplicas", "must not exceed 100%"},
+		{"too few percent", of("Deployment", `subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 39%}]`), "spec.subsets[1].maxReplicas", "must be 100% together"},
+		{"percentage of a StatefulSet", of("StatefulSet", `subsets: [{name: a, maxReplicas: 60%}, {name: b}]`), "spec.subsets[0].maxReplicas", "must be a number for a StatefulSet"},
+		{"even percentages", of("Deployment", `distribution: Even, subsets: [{name: a}, {name: b, maxReplicas: 60%}]`), "spec.subsets[1].maxReplicas", "use weights"},
+		{"weight in order", of("Deployment", `subsets: [{name: a}, {name: b, weight: 1}]`), "spec.subsets[1].weight", "for distribution Weighted only"},
+		{"base when even", of("Deployment", `distribution: Even, subsets: [{name: a, base: 1}]`), "spec.subsets[0].base", "for distribution Weighted only"},
+	} {
+		refused(r.name, r.change, r.field, r.message)
+	}
+	none := changedSpread(t, `{metadata: {namespace: spread, name: none}, spec: {subsets: []}}`)
+	if err := w.Create(ctx, none, client.DryRunAll); err == nil || strings.Contains(err.Error(), "index out of bounds") {
+		t.Errorf("no subsets: %v", err)
+	}
 	if err := w.Create(ctx, changedSpread(t, `{metadata: {namespace: spread, name: later}, spec: {targetRef: {name: later}}}`), client.DryRunAll); err != nil {
 		t.Errorf("a target that does not exist: %v", err)
 	}

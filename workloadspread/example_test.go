@@ -123,7 +123,7 @@ func ExampleValidate() {
 	spec := spread()
 	spec.Subsets[1].MaxReplicas = new(intstr.FromString("40%"))
 	fmt.Println(workloadspread.Validate(spec, nil).ToAggregate())
-	// Output: spec.subsets: Invalid value: 40: maxReplicas must be numbers in all subsets, or percentages in all subsets
+	// Output: spec.subsets[1].maxReplicas: Invalid value: "40%": must be a number in all subsets, or a percentage in all subsets
 }
 
 // A Job needs no more pods than completions are missing.

@@ -2,6 +2,7 @@ package workloadspread
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -185,37 +186,40 @@ func (c *checker) absent(at *field.Path, n *int32, why string) {
 	}
 }
 
-// percentages checks what the maximums of all subsets are together.
+// percentages checks what the maximums of all subsets are together. The first one that does not go with those before it
+// is named.
 func (c *checker) percentages(at *field.Path) {
-	numbers, percents, sum := 0, 0, int32(0)
-	for i := range c.spec.Subsets {
-		switch most := c.spec.Subsets[i].MaxReplicas; {
-		case most == nil:
-		case most.Type == intstr.Int:
-			numbers++
-		default:
-			percents++
-			percent, _ := percentage(most.StrVal) // an invalid one counts 0
-			sum += percent
-		}
+	if c.spec.Distribution == v1alpha1.DistributeWeighted && len(c.spec.Subsets) > 0 &&
+		!slices.ContainsFunc(c.spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Weight == nil || *s.Weight > 0 }) {
+		c.Add(field.Invalid(at, 0, "a subset must have a weight above 0"))
 	}
-	weighted := !slices.ContainsFunc(c.spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Weight == nil || *s.Weight > 0 })
-	last := len(c.spec.Subsets) - 1
-	refuse := func(why string) { c.Add(field.Invalid(at, sum, why)) }
-	switch {
-	case c.spec.Distribution == v1alpha1.DistributeWeighted && last >= 0 && weighted:
-		refuse("a subset must have a weight above 0")
-	case percents == 0:
-	case kindOf(c.spec) == statefulSetKind:
-		refuse("maxReplicas must be numbers for a StatefulSet: its pods keep their subset by ordinal")
-	case !ordered(c.spec):
-		refuse("maxReplicas must be numbers unless distribution is Ordered: use weights")
-	case numbers > 0:
-		refuse("maxReplicas must be numbers in all subsets, or percentages in all subsets")
-	case sum > 100:
-		refuse("the percentages must not exceed 100% together")
-	case c.spec.Subsets[last].MaxReplicas != nil && sum < 100:
-		refuse("the percentages must be 100% together if the last subset has one")
+	var first *intstr.IntOrString
+	sum, last := int64(0), len(c.spec.Subsets)-1
+	for i := range c.spec.Subsets {
+		most := c.spec.Subsets[i].MaxReplicas
+		if most == nil {
+			continue
+		}
+		first = cmp.Or(first, most)
+		percent, _ := percentage(most.StrVal) // an invalid one counts 0
+		sum += int64(percent)
+		why := ""
+		switch isPercent := most.Type == intstr.String; {
+		case isPercent && kindOf(c.spec) == statefulSetKind:
+			why = "must be a number for a StatefulSet: its pods keep their subset by ordinal"
+		case isPercent && !ordered(c.spec):
+			why = "must be a number unless distribution is Ordered: use weights"
+		case most.Type != first.Type:
+			why = "must be a number in all subsets, or a percentage in all subsets"
+		case sum > 100:
+			why = "the percentages must not exceed 100% together"
+		case isPercent && i == last && sum < 100:
+			why = "the percentages must be 100% together if the last subset has one"
+		}
+		if why != "" {
+			c.Add(field.Invalid(at.Index(i).Child("maxReplicas"), most.String(), why))
+			return
+		}
 	}
 }
 
