@@ -44,6 +44,7 @@ type Keeper struct {
 	announced map[string]time.Time
 	selecting []string
 	look      look
+	begun     bool   // a pass has found out whether the API server may call
 	logged    string // the last problem in the log
 }
 
@@ -182,7 +183,7 @@ func (k *Keeper) report(l look, err error, names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	lasts := l.problem == k.look.problem
-	k.look, k.selecting = l, names
+	k.look, k.selecting, k.begun = l, names, k.begun || l.done
 	switch {
 	case l.problem == k.logged:
 	case err == nil:
@@ -299,7 +300,8 @@ func (k *Keeper) Certificate() *tls.Certificate {
 	return nil
 }
 
-// Ready fails while the API server may call this program and there is no valid certificate to present.
+// Ready fails while the API server may call this program and there is no valid certificate to present, and until the
+// configurations were completed once: a rollout is over when the webhooks are called.
 // Nobody calls it while no configuration is installed: that is no reason not to do everything else.
 func (k *Keeper) Ready() error {
 	k.mu.Lock()
@@ -307,7 +309,7 @@ func (k *Keeper) Ready() error {
 	if k.options.Files.Cert != "" {
 		return nil // the server of the files knows
 	}
-	if k.held != nil && k.options.Clock.Now().Before(k.held.current.expires()) {
+	if k.begun && k.held != nil && k.options.Clock.Now().Before(k.held.current.expires()) {
 		return nil
 	}
 	switch {

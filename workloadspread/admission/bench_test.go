@@ -32,11 +32,11 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
-// apiServer is as much of an API server as admissions need: it lists WorkloadSpreads once, stores their
-// status, and has the Deployment web and its ReplicaSet.
+// apiServer is as much of an API server as admissions need: it lists WorkloadSpreads once, stores the
+// status of web if that has not changed since it was read, and has the Deployment web and its ReplicaSet.
 type apiServer struct {
 	mu      sync.Mutex
-	spreads []v1alpha1.WorkloadSpread
+	spreads []v1alpha1.WorkloadSpread // the last one is web
 	version int
 	objects map[string]client.Object // by path
 	writes  atomic.Int32
@@ -70,10 +70,18 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			reply(http.StatusBadRequest, apierrors.NewBadRequest(err.Error()).Status())
 			return
 		}
+		web := &a.spreads[len(a.spreads)-1]
+		if o.ResourceVersion != web.ResourceVersion {
+			reply(http.StatusConflict, apierrors.NewConflict(schema.GroupResource{}, o.Name, nil).Status())
+			return
+		}
 		a.version++
 		a.writes.Add(1)
 		o.ResourceVersion = fmt.Sprint(a.version)
+		*web = o
 		reply(http.StatusOK, o)
+	case strings.HasSuffix(r.URL.Path, "/workloadspreads/web"):
+		reply(http.StatusOK, a.spreads[len(a.spreads)-1])
 	case a.objects[r.URL.Path] != nil:
 		reply(http.StatusOK, a.objects[r.URL.Path])
 	default:
@@ -81,9 +89,9 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// served is the address of a server of webhooks, with a cache, whose API server has so many
+// served are the addresses of two servers of webhooks, each with a cache, whose API server has so many
 // WorkloadSpreads in one namespace. The pods of web belong to the last one.
-func served(b *testing.B, spreads int) (string, *apiServer) {
+func served(b *testing.B, spreads int) (urls []string, _ *apiServer) {
 	b.Helper()
 	api := &apiServer{version: 1000, objects: map[string]client.Object{}}
 	for i := range spreads {
@@ -103,6 +111,7 @@ func served(b *testing.B, spreads int) (string, *apiServer) {
 		api.objects["/apis/apps/v1/namespaces/shop/"+strings.ToLower(kind)+"s/"+o.GetName()] = o
 	}
 	server := httptest.NewServer(api)
+	b.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	scheme := runtime.NewScheme()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
@@ -115,40 +124,44 @@ func served(b *testing.B, spreads int) (string, *apiServer) {
 		b.Fatal(err)
 	}
 	config := &rest.Config{Host: server.URL, QPS: -1}
-	watching, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper})
-	if err != nil {
-		b.Fatal(err)
+	for range 2 {
+		watching, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper})
+		if err != nil {
+			b.Fatal(err)
+		}
+		live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := New(watching, live, store.New(watching, live, store.Options{}), Options{})
+		if err := s.Watch(b.Context(), watching); err != nil {
+			b.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = watching.Start(ctx) }()
+		if !watching.WaitForCacheSync(ctx) {
+			b.Fatal("the cache does not fill")
+		}
+		mux := http.NewServeMux()
+		for path, handler := range s.Handlers() {
+			mux.Handle(path, handler)
+		}
+		web := httptest.NewServer(mux)
+		urls = append(urls, web.URL)
+		b.Cleanup(func() { stop(); <-ended; web.Close(); server.CloseClientConnections() })
 	}
-	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := New(watching, live, store.New(watching, live, store.Options{}), Options{})
-	if err := s.Watch(b.Context(), watching); err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = watching.Start(ctx) }()
-	if !watching.WaitForCacheSync(ctx) {
-		b.Fatal("the cache does not fill")
-	}
-	mux := http.NewServeMux()
-	for path, handler := range s.Handlers() {
-		mux.Handle(path, handler)
-	}
-	web := httptest.NewServer(mux)
-	b.Cleanup(func() { stop(); <-ended; web.Close(); server.CloseClientConnections(); server.Close() })
-	return web.URL, api
+	return urls, api
 }
 
 // BenchmarkCreatePod is the call of a webhook, over HTTP on loopback, about a pod that is counted: the
-// status is written to an API server that answers at once. Nothing is simulated.
+// status is written to an API server that answers at once. Two servers are asked in turn, and neither sees what the other
+// has written before it has a conflict. Nothing is simulated.
 func BenchmarkCreatePod(b *testing.B) {
 	for _, spreads := range []int{1, 100, 1000} {
 		for _, clients := range []int{1, 10} {
 			b.Run(fmt.Sprintf("spreads=%d/clients=%d", spreads, clients), func(b *testing.B) {
-				url, api := served(b, spreads)
+				urls, api := served(b, spreads)
 				transport := &http.Transport{MaxIdleConnsPerHost: clients}
 				defer transport.CloseIdleConnections()
 				var next atomic.Int64
@@ -161,7 +174,7 @@ func BenchmarkCreatePod(b *testing.B) {
 					done.Go(func() {
 						for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 							begin := time.Now()
-							createOne(b, &http.Client{Transport: transport}, url, n)
+							createOne(b, &http.Client{Transport: transport}, urls[n%2], n)
 							mu.Lock()
 							took = append(took, time.Since(begin))
 							mu.Unlock()
