@@ -173,8 +173,7 @@ func (w *federatedWorld) tenant(ctx context.Context, t *testing.T) {
 		f.Spec.Template.Spec.Raw = s.pods(t, "evil:1")
 		return f
 	}
-	s2 := func(what string, wanted func() bool) { t.Helper(); until(ctx, t, what, wanted) }
-	s2("who may not create workloads may not write the object", func() bool {
+	until(ctx, t, "who may not create workloads may not write the object", func() bool {
 		err := its.Create(ctx, set("first"), client.DryRunAll)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must be allowed to create replicasets.apps")
 	})
@@ -192,7 +191,7 @@ func (w *federatedWorld) tenant(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	var owned appsv1.ReplicaSet
-	s2("its ReplicaSet is there", func() bool {
+	until(ctx, t, "its ReplicaSet is there", func() bool {
 		var all appsv1.ReplicaSetList
 		if err := berlin.List(ctx, &all, client.InNamespace(s.namespace)); err != nil || len(all.Items) != 1 {
 			return false
@@ -210,8 +209,8 @@ func (w *federatedWorld) tenant(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	f := set(owned.Name)
-	s2("the tenant may write it", func() bool { return its.Create(ctx, f) == nil })
-	s2("the condition says what is left as it is", func() bool {
+	until(ctx, t, "the tenant may write it", func() bool { return its.Create(ctx, f) == nil })
+	until(ctx, t, "the condition says what is left as it is", func() bool {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(f), f); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +220,7 @@ func (w *federatedWorld) tenant(ctx context.Context, t *testing.T) {
 	if err := its.Delete(ctx, f); err != nil {
 		t.Fatal(err)
 	}
-	s2("it is gone", func() bool { return apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(f), f)) })
+	until(ctx, t, "it is gone", func() bool { return apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(f), f)) })
 	for name, was := range map[string]*appsv1.ReplicaSet{"berlin": &owned, "cork": alone} {
 		var is appsv1.ReplicaSet
 		if err := w.members[name].Client.Get(ctx, client.ObjectKeyFromObject(was), &is); err != nil || is.Generation != was.Generation || is.UID != was.UID {
