@@ -185,6 +185,13 @@ func (d *diagnoser) scaleUps(balancing bool) {
 	const name = "max-nodes-per-scaleup"
 	largest, _ := d.largestRequest()
 	bound, err := strconv.Atoi(d.by.Flags.Get(name, "1000"))
+	if !balancing && d.by.Minor > 0 && d.by.Minor < 35 && !d.by.Flags.Is("frequent-loops-enabled", false) {
+		d.find(Finding{
+			Severity: Warning, Reason: SlowLoops,
+			Message: fmt.Sprintf("each increase takes Cluster Autoscaler %s a loop, which it begins every --scan-interval only, ten seconds if nothing else is set", d.by.Version()),
+			Flags:   []string{"--frequent-loops-enabled=true"}, Remedy: "set the flag: loops follow each other at once while pods are pending",
+		})
+	}
 	switch {
 	case balancing:
 		d.note("Cluster Autoscaler balances by itself too, so evenkeel chooses the set, and Cluster Autoscaler splits over the groups that it takes for similar")

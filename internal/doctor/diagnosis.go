@@ -123,6 +123,7 @@ const (
 	NotAsked           Reason = "NotAsked"
 	AskedLate          Reason = "AskedLate"
 	LargeScaleUps      Reason = "LargeScaleUps"
+	SlowLoops          Reason = "SlowLoops"
 	RequestTooLarge    Reason = "RequestTooLarge"
 	Uneven             Reason = "Uneven"
 	AtMaximum          Reason = "AtMaximum"

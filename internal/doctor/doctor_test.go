@@ -204,6 +204,10 @@ func TestFindings(t *testing.T) {
 		"prices come before evenkeel": {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")), way: WayNothing,
 		},
+		"an expander beside an old release whose loops are apart": {
+			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment("x/cluster-autoscaler:v1.34.5", "--expander=grpc,least-waste", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1", "--balance-similar-node-groups=false", "--cloud-provider=aws"), evenkeel("expander")),
+			want: map[Reason]int{SlowLoops: 0}, way: WayNothing,
+		},
 		"all or nothing, of few pods": {
 			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests")),
 			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/small", 3}, {"d/large", 12}} },
@@ -374,7 +378,7 @@ var seen = map[Reason]bool{}
 // reasons are all of them.
 var reasons = []Reason{
 	NoAutoscaler, SeveralAutoscalers, AutoscalerDown, NoStatus, OldStatus, NoGroups, OldVersion, IgnoredFlags, BalancingOff, NotSimilar, JoinedWrongly, NodesDiffer,
-	NotAsked, AskedLate, LargeScaleUps, RequestTooLarge, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
+	NotAsked, AskedLate, LargeScaleUps, SlowLoops, RequestTooLarge, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
 }
 
 func TestTheManualListsAllReasons(t *testing.T) {
