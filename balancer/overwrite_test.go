@@ -14,7 +14,7 @@ import (
 
 // What package replica says of other writers.
 const (
-	maxOverwrites           = 3
+	maxOverwrites          = 3
 	lastPause, forgetAfter = 10 * time.Minute, 10 * time.Minute
 )
 
