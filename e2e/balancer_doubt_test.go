@@ -199,8 +199,10 @@ func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.settles(ctx, t, "8", all(2))
 	s.wrote(ctx, t, "8", names...)
 	s.ask(ctx, t, 4)
-	s.settles(ctx, t, "4", all(1))
-	s.wrote(ctx, t, "4", names...)
+	four := all(1) // four are to run, and the rollout runs none of them
+	four.sizes["replicaset"], four.holds = 2, []string{v1alpha1.ConditionTargetsReadable}
+	s.settles(ctx, t, "4", four)
+	s.wrote(ctx, t, "4", "deployment", "statefulset", "rollout")
 	s.ask(ctx, t, 12)
 	s.settles(ctx, t, "12", all(3))
 	s.wrote(ctx, t, "12", names...)

@@ -242,7 +242,7 @@ kind: ConfigMap
 metadata: {name: cluster-autoscaler-status, namespace: kube-system}
 data:
   status: |
-    time: now
+    time: 2026-07-01 12:00:00 +0000 UTC
     autoscalerStatus: Running
     nodeGroups:
     - {name: eks-web-a-1, health: {status: Healthy, cloudProviderTarget: 3, minSize: 1, maxSize: 9}}

@@ -109,11 +109,11 @@ func (p *pass) full() string {
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
 	var refused, contested, terminating []string
-	var starting, leaving, running int64
+	var starting, leaving, running, pending int64
 	for _, m := range p.members {
 		s := m.status
 		if m.Reach != Lost {
-			running += int64(s.Running)
+			running, pending = running+int64(s.Running), pending+int64(s.Pending)
 		}
 		if s.Refused != nil {
 			refused = append(refused, refusal(s))
@@ -150,9 +150,9 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		return unsettled(ReasonStarting, inWords(starting)+are(starting)+" starting")
 	case leaving > 0:
 		return unsettled(ReasonStopping, spelling.Count(leaving, "surplus pod")+have(leaving)+" not ended yet")
-	case p.waiting > 0:
+	case p.waiting > 0 && pending > 0:
 		return unsettled(ReasonNoRoom, inWords(p.waiting)+have(p.waiting)+" no cluster that is able to run them, or may")
-	case running < p.total:
+	case running < p.total-p.waiting:
 		return unsettled(ReasonStarting, fmt.Sprintf("%d of %s run", running, inWords(p.total)))
 	}
 	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")

@@ -16,8 +16,9 @@ type Step struct {
 	Size, Desired int64
 	// Runnable is the part of Desired that can run.
 	Runnable int64
-	// Running is the part of Size that runs.
-	Running int64
+	// Running is the part of Size that runs. Leaving is the part of that which may be about to be deleted for an
+	// earlier, smaller size: no other replica leaves in place of it.
+	Running, Leaving int64
 }
 
 func (s Step) up() int64   { return max(0, s.Desired-s.Size) }
@@ -39,9 +40,6 @@ type Pace struct {
 	// Stuck is how many desired replicas no target is able to run: those that run do not leave for
 	// them.
 	Stuck int64
-	// Leaving is how many of the running replicas may be about to be deleted for an earlier, smaller
-	// size: no other replica leaves in place of them.
-	Leaving int64
 	// Hold has no running replica leave for another one now.
 	Hold bool
 	// Limit is how many replicas may be moving at the same time; 0 means no limit.
@@ -73,28 +71,40 @@ func (p Pace) Walk(steps []Step) Paced {
 		p.Budget = 0
 	}
 	var up, down, idle int64
-	surplus := -p.Stuck - p.Leaving
+	surplus, leaving := -p.Stuck, int64(0)
 	for _, s := range steps {
 		up += s.up()
 		down += s.down()
 		idle += s.idle()
 		surplus += s.Running - s.Runnable
+		leaving += s.Leaving
 	}
 	busy := down - idle
-	surplus = max(0, min(busy, surplus))
-	shrink := min(surplus, max(0, min(p.Shrink, down-up)-idle))
+	fewer := max(0, min(p.Shrink, down-up)-idle)
+	// What may be about to be deleted goes first: it does not count as running anyway.
+	gone := part(max(0, min(fewer, surplus)), steps, func(s Step) int64 { return min(s.busy(), s.Leaving) })
+	sum := int64(0)
+	for _, n := range gone {
+		sum += n
+	}
+	surplus = max(0, min(busy, surplus-leaving)-sum)
+	shrink := min(surplus, fewer-sum)
 	moved := min(p.Budget, surplus-shrink)
-	held := busy - shrink - moved
+	held := busy - sum - shrink - moved
 
 	replacing := min(up, held)
 	ahead := held - replacing
 	allowed := up - replacing + min(replacing, max(0, p.Limit-ahead))
 
 	grow := part(allowed, steps, Step.up)
-	leave := part(shrink+moved, steps, Step.busy)
+	rest := make([]int64, len(steps))
+	for i, s := range steps {
+		rest[i] = s.busy() - gone[i]
+	}
+	leave := Part(shrink+moved, rest)
 	out := Paced{Sizes: make([]int64, len(steps)), Moves: Part(moved, leave), Moved: moved, Held: held}
 	for i, s := range steps {
-		out.Sizes[i] = s.Size + grow[i] - s.idle() - leave[i]
+		out.Sizes[i] = s.Size + grow[i] - s.idle() - gone[i] - leave[i]
 	}
 	return out
 }

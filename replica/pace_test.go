@@ -8,31 +8,32 @@ import (
 )
 
 func TestWalk(t *testing.T) {
-	// Steps are current, desired, runnable, running.
+	// Steps are current, desired, runnable, running, leaving.
 	tests := map[string]struct {
 		pace  Pace
 		steps []Step
 		want  string
 		held  int64
 	}{
-		"nothing to do":                     {Pace{Shrink: 0}, []Step{{3, 3, 3, 3}}, "[3]", 0},
-		"grows at once":                     {Pace{Shrink: 0}, []Step{{3, 9, 9, 3}, {0, 5, 5, 0}}, "[9 5]", 0},
-		"shrinks at once":                   {Pace{Shrink: 10}, []Step{{10, 5, 5, 10}, {10, 5, 5, 6}}, "[5 5]", 0},
-		"shrinks to what runs":              {Pace{Shrink: 10}, []Step{{10, 5, 5, 10}, {10, 5, 5, 2}}, "[8 5]", 3},
-		"waits for the new ones":            {Pace{Shrink: 0}, []Step{{10, 0, 0, 10}, {0, 10, 10, 0}}, "[10 10]", 10},
-		"follows the new ones":              {Pace{Shrink: 0}, []Step{{10, 0, 0, 10}, {10, 10, 10, 4}}, "[6 10]", 6},
-		"leaves what does not run":          {Pace{Shrink: 0}, []Step{{10, 0, 0, 3}, {0, 10, 10, 0}}, "[3 10]", 3},
-		"shrinks and moves":                 {Pace{Shrink: 10}, []Step{{100, 45, 45, 100}, {0, 45, 45, 0}}, "[90 45]", 45},
-		"in proportion":                     {Pace{Shrink: 0}, []Step{{10, 4, 4, 10}, {10, 7, 7, 10}, {9, 9, 9, 3}}, "[8 9 9]", 6},
-		"a few ahead":                       {Pace{Shrink: 0, Limit: 3, Budget: 3}, []Step{{10, 0, 0, 10}, {0, 10, 10, 0}}, "[10 3]", 10},
-		"a few ahead already":               {Pace{Shrink: 0, Limit: 3, Budget: 3}, []Step{{10, 0, 0, 10}, {3, 10, 10, 0}}, "[10 3]", 10},
-		"a few leave":                       {Pace{Shrink: 0, Limit: 3, Budget: 3}, []Step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[7 6]", 7},
-		"none may leave now":                {Pace{Shrink: 0, Limit: 3, Budget: 0}, []Step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[10 3]", 10},
-		"growth is no move":                 {Pace{Shrink: 0, Limit: 1, Budget: 1}, []Step{{10, 5, 5, 10}, {0, 15, 15, 0}}, "[10 11]", 5},
-		"shrinking is no move":              {Pace{Shrink: 6, Limit: 1, Budget: 0}, []Step{{10, 4, 4, 10}}, "[4]", 0},
-		"stays for what cannot start":       {Pace{Stuck: 6, Limit: 99, Budget: 99}, []Step{{10, 0, 0, 10}, {10, 10, 4, 4}}, "[6 10]", 6},
-		"not for those that are leaving":    {Pace{Leaving: 4}, []Step{{10, 5, 5, 10}, {10, 10, 10, 10}}, "[9 10]", 4},
-		"a pending share is not waited for": {Pace{Shrink: 0}, []Step{{10, 5, 5, 10}, {5, 9, 5, 5}}, "[5 9]", 0},
+		"nothing to do":                     {Pace{Shrink: 0}, []Step{{3, 3, 3, 3, 0}}, "[3]", 0},
+		"grows at once":                     {Pace{Shrink: 0}, []Step{{3, 9, 9, 3, 0}, {0, 5, 5, 0, 0}}, "[9 5]", 0},
+		"shrinks at once":                   {Pace{Shrink: 10}, []Step{{10, 5, 5, 10, 0}, {10, 5, 5, 6, 0}}, "[5 5]", 0},
+		"shrinks to what runs":              {Pace{Shrink: 10}, []Step{{10, 5, 5, 10, 0}, {10, 5, 5, 2, 0}}, "[8 5]", 3},
+		"waits for the new ones":            {Pace{Shrink: 0}, []Step{{10, 0, 0, 10, 0}, {0, 10, 10, 0, 0}}, "[10 10]", 10},
+		"follows the new ones":              {Pace{Shrink: 0}, []Step{{10, 0, 0, 10, 0}, {10, 10, 10, 4, 0}}, "[6 10]", 6},
+		"leaves what does not run":          {Pace{Shrink: 0}, []Step{{10, 0, 0, 3, 0}, {0, 10, 10, 0, 0}}, "[3 10]", 3},
+		"shrinks and moves":                 {Pace{Shrink: 10}, []Step{{100, 45, 45, 100, 0}, {0, 45, 45, 0, 0}}, "[90 45]", 45},
+		"in proportion":                     {Pace{Shrink: 0}, []Step{{10, 4, 4, 10, 0}, {10, 7, 7, 10, 0}, {9, 9, 9, 3, 0}}, "[8 9 9]", 6},
+		"a few ahead":                       {Pace{Shrink: 0, Limit: 3, Budget: 3}, []Step{{10, 0, 0, 10, 0}, {0, 10, 10, 0, 0}}, "[10 3]", 10},
+		"a few ahead already":               {Pace{Shrink: 0, Limit: 3, Budget: 3}, []Step{{10, 0, 0, 10, 0}, {3, 10, 10, 0, 0}}, "[10 3]", 10},
+		"a few leave":                       {Pace{Shrink: 0, Limit: 3, Budget: 3}, []Step{{10, 0, 0, 10, 0}, {3, 10, 10, 3, 0}}, "[7 6]", 7},
+		"none may leave now":                {Pace{Shrink: 0, Limit: 3, Budget: 0}, []Step{{10, 0, 0, 10, 0}, {3, 10, 10, 3, 0}}, "[10 3]", 10},
+		"growth is no move":                 {Pace{Shrink: 0, Limit: 1, Budget: 1}, []Step{{10, 5, 5, 10, 0}, {0, 15, 15, 0, 0}}, "[10 11]", 5},
+		"shrinking is no move":              {Pace{Shrink: 6, Limit: 1, Budget: 0}, []Step{{10, 4, 4, 10, 0}}, "[4]", 0},
+		"stays for what cannot start":       {Pace{Stuck: 6, Limit: 99, Budget: 99}, []Step{{10, 0, 0, 10, 0}, {10, 10, 4, 4, 0}}, "[6 10]", 6},
+		"not for those that are leaving":    {Pace{}, []Step{{10, 5, 5, 10, 4}, {10, 10, 10, 10, 0}}, "[9 10]", 4},
+		"they go first if fewer are asked":  {Pace{Shrink: 3}, []Step{{10, 9, 9, 10, 0}, {10, 8, 8, 10, 10}}, "[10 8]", 1},
+		"a pending share is not waited for": {Pace{Shrink: 0}, []Step{{10, 5, 5, 10, 0}, {5, 9, 5, 5, 0}}, "[5 9]", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

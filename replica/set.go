@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math"
 	"slices"
 
 	"k8s.io/utils/ptr"
@@ -42,8 +43,10 @@ func (t *Target) step() Step {
 		Size: int64(t.Size), Desired: int64(t.Desired), Runnable: int64(t.Desired - t.Pending),
 		Running: int64(min(t.Now.Running, t.Size)), // pods beyond the size are about to be deleted
 	}
+	s.Leaving = max(0, s.Running-int64(ptr.Deref(t.Staying, math.MaxInt32)))
 	if t.Contested {
 		s.Running = min(s.Running, s.Runnable)
+		s.Leaving = min(s.Leaving, s.Running)
 	}
 	if t.Pinned || t.Frozen || t.Contested {
 		s.Desired = s.Size
@@ -57,12 +60,6 @@ func (t *Target) step() Step {
 // Waiting is how many of the pending replicas wait now. Others may run although the target is not known yet
 // to be able to run them.
 func (t *Target) Waiting() int32 { return max(0, min(t.Pending, t.Desired-t.Now.Running)) }
-
-// leaving is how many of the running replicas may be about to be deleted for an earlier, smaller size.
-func (t *Target) leaving() int64 {
-	running := min(t.Now.Running, t.Size)
-	return int64(max(0, running-ptr.Deref(t.Staying, running)))
-}
 
 // Set is all targets that share the replicas of an object.
 type Set struct {
@@ -93,7 +90,6 @@ func (s *Set) Advance(t *podhealth.Timer) Paced {
 	pace := Pace{Shrink: s.fell(), Stuck: s.stuck()}
 	for i, target := range s.Targets {
 		steps[i] = target.step()
-		pace.Leaving += target.leaving()
 		pace.Shrink += int64(target.Added)
 		if s.Silent && s.fell() == 0 && target.Now.Capacity == nil && steps[i].Running < steps[i].Size {
 			steps[i].Desired = max(steps[i].Desired, steps[i].Size) // those that are starting do not leave, either
