@@ -71,7 +71,7 @@ func secondWriter(ctx context.Context, t *testing.T, w *balancerWorld) {
 		return len(targets) > 0 && targets[0].Reason == balancer.ReasonSecondWriter
 	})
 	s.settles(ctx, t, "left alone", state{
-		sizes: map[string]int32{"a": 5, "b": 3}, holds: []string{},
+		sizes: map[string]int32{"a": 5, "b": 3}, desired: map[string]int32{"a": 3}, holds: []string{},
 		says: map[string]string{"a": "HorizontalPodAutoscaler", v1alpha1.ConditionTargetsReadable: "something else also writes its size"},
 	})
 	c := s.news(ctx, t, "left alone")

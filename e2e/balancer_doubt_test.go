@@ -200,7 +200,7 @@ func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.wrote(ctx, t, "8", names...)
 	s.ask(ctx, t, 4)
 	four := all(1) // four are to run, and the rollout runs none of them
-	four.sizes["replicaset"], four.holds = 2, []string{v1alpha1.ConditionTargetsReadable}
+	four.sizes["replicaset"], four.desired, four.holds = 2, map[string]int32{"replicaset": 1}, []string{v1alpha1.ConditionTargetsReadable}
 	s.settles(ctx, t, "4", four)
 	s.wrote(ctx, t, "4", "deployment", "statefulset", "rollout")
 	s.ask(ctx, t, 12)

@@ -29,8 +29,8 @@ import (
 type state struct {
 	// sizes is spec.replicas of the targets, and what the status says of them.
 	sizes map[string]int32
-	// running is how many pods run where that is not the size.
-	running map[string]int32
+	// running is how many pods run where that is not the size, and desired how many are to.
+	running, desired map[string]int32
 	// holds are the conditions that are True, in alphabetical order, but for Available and
 	// Progressing; nil means Balanced and TargetsReadable.
 	holds []string
@@ -106,7 +106,11 @@ func (want *state) statusDiffers(b *v1alpha1.Balancer) string {
 	}
 	for _, is := range b.Status.Targets {
 		size, known := want.sizes[is.Name], is.Reason != balancer.ReasonUnreadable // else it is what was found last
-		if is.Desired != size || is.Current != size || known && is.Running != want.runs(is.Name) {
+		desired := size
+		if other, ok := want.desired[is.Name]; ok {
+			desired = other
+		}
+		if is.Desired != desired || is.Current != size || known && is.Running != want.runs(is.Name) {
 			return fmt.Sprintf("the status of %s is %d desired, %d current, %d running; wanted %d, of which %d run",
 				is.Name, is.Desired, is.Current, is.Running, size, want.runs(is.Name))
 		}
@@ -185,8 +189,8 @@ func runs(pod *v1.Pod) bool {
 		func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
 }
 
-// leftAlone are the reasons of targets that are not written.
-var leftAlone = []string{balancer.ReasonUnreadable, balancer.ReasonUnknown, balancer.ReasonMissing, balancer.ReasonConflict, balancer.ReasonSecondWriter}
+// leftAlone are the reasons of targets that keep what they have.
+var leftAlone = []string{balancer.ReasonUnreadable, balancer.ReasonUnknown, balancer.ReasonMissing, balancer.ReasonConflict}
 
 // unfair says in what the sizes in a status are not what the engine makes of the spec and of what
 // is known of the targets: their capacities, and the sizes of those that are left alone. A target
@@ -247,6 +251,9 @@ func asked(b *v1alpha1.Balancer, s v1alpha1.BalancerTargetStatus, weight int64) 
 	}
 	if spec.MaxReplicas != nil {
 		*t.Max = int64(*spec.MaxReplicas)
+	}
+	if s.Reason == balancer.ReasonSecondWriter { // it counts with no more than it has
+		*t.Max = min(*t.Max, int64(s.Current))
 	}
 	if s.Capacity != nil {
 		t.Capacity = new(int64(*s.Capacity))
