@@ -106,54 +106,63 @@ func (p *pass) full() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// settled is the condition whether anything moves or is about to.
-func (p *pass) settled(writes []Write) metav1.Condition {
-	var refused, contested, terminating []string
-	var starting, leaving, running, pending int64
+// tally sums what the clusters have that keeps an object from being settled.
+type tally struct {
+	refused, contested, terminating     []string
+	starting, leaving, running, pending int64
+}
+
+func (p *pass) tally() (t tally) {
 	for _, m := range p.members {
 		s := m.status
 		if m.Reach != Lost {
-			running, pending = running+int64(s.Running), pending+int64(s.Pending)
+			t.running, t.pending = t.running+int64(s.Running), t.pending+int64(s.Pending)
 		}
 		if s.Refused != nil {
-			refused = append(refused, refusal(s))
+			t.refused = append(t.refused, refusal(s))
 		}
 		if m.Local.Terminating && s.Written > 0 {
-			terminating = append(terminating, m.Name)
+			t.terminating = append(t.terminating, m.Name)
 		}
 		if s.Reason == ReasonSecondWriter {
-			contested = append(contested, m.Name+": "+s.Message)
+			t.contested = append(t.contested, m.Name+": "+s.Message)
 		}
 		if m.Reach == Reachable && m.Local.Exists && s.Name != "" {
-			starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
-			leaving += max(0, int64(s.Pods-s.Written))
+			t.starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
+			t.leaving += max(0, int64(s.Pods-s.Written))
 		}
 	}
+	return t
+}
+
+// settled is the condition whether anything moves or is about to.
+func (p *pass) settled(writes []Write) metav1.Condition {
+	t := p.tally()
 	unsettled := func(reason, message string) metav1.Condition {
 		return podhealth.Condition(v1alpha1.ConditionSettled, false, reason, message)
 	}
 	rollout := p.rollout()
 	switch {
-	case len(refused) > 0:
-		return unsettled(ReasonRefused, strings.Join(refused, "; "))
-	case len(contested) > 0:
-		return unsettled(ReasonSecondWriter, strings.Join(contested, "; "))
-	case len(terminating) > 0:
-		return unsettled(ReasonDeleting, fmt.Sprintf("the %s is being deleted in %s, and created again when it is gone", p.kind(), strings.Join(terminating, ", ")))
+	case len(t.refused) > 0:
+		return unsettled(ReasonRefused, strings.Join(t.refused, "; "))
+	case len(t.contested) > 0:
+		return unsettled(ReasonSecondWriter, strings.Join(t.contested, "; "))
+	case len(t.terminating) > 0:
+		return unsettled(ReasonDeleting, fmt.Sprintf("the %s is being deleted in %s, and created again when it is gone", p.kind(), strings.Join(t.terminating, ", ")))
 	case len(writes) > 0:
 		return unsettled(ReasonWriting, written(len(writes)))
 	case rollout != "":
 		return unsettled(ReasonRolling, rollout)
 	case p.held > 0:
 		return unsettled(ReasonMoving, inWords(p.held)+" will leave when others run instead")
-	case starting > 0:
-		return unsettled(ReasonStarting, inWords(starting)+are(starting)+" starting")
-	case leaving > 0:
-		return unsettled(ReasonStopping, spelling.Count(leaving, "surplus pod")+have(leaving)+" not ended yet")
-	case p.waiting > 0 && pending > 0:
+	case t.starting > 0:
+		return unsettled(ReasonStarting, inWords(t.starting)+are(t.starting)+" starting")
+	case t.leaving > 0:
+		return unsettled(ReasonStopping, spelling.Count(t.leaving, "surplus pod")+have(t.leaving)+" not ended yet")
+	case p.waiting > 0 && t.pending > 0:
 		return unsettled(ReasonNoRoom, inWords(p.waiting)+have(p.waiting)+" no cluster that is able to run them, or may")
-	case running < p.total-p.waiting:
-		return unsettled(ReasonStarting, fmt.Sprintf("%d of %s run", running, inWords(p.total)))
+	case t.running < p.total-p.waiting:
+		return unsettled(ReasonStarting, fmt.Sprintf("%d of %s run", t.running, inWords(p.total)))
 	}
 	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")
 }
