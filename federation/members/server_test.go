@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -220,8 +221,50 @@ func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error)
 	n.mu.Lock()
 	n.open[address] = append(n.open[address], far)
 	n.mu.Unlock()
-	return near, nil
+	return newBuffered(near), nil
 }
+
+// buffered is a connection that takes what is written at once, as that of a kernel does. Without it the end of a
+// connection waits for a peer that does not read, and holds a lock meanwhile, so that virtual time stands still.
+type buffered struct {
+	net.Conn
+	queue  chan []byte
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newBuffered(c net.Conn) *buffered {
+	b := &buffered{Conn: c, queue: make(chan []byte, 1024), closed: make(chan struct{})}
+	go func() {
+		for {
+			select {
+			case data := <-b.queue:
+				if _, err := c.Write(data); err != nil {
+					return
+				}
+			case <-b.closed:
+				return
+			}
+		}
+	}()
+	return b
+}
+
+func (b *buffered) Write(data []byte) (int, error) {
+	select {
+	case <-b.closed:
+		return 0, net.ErrClosed
+	case b.queue <- slices.Clone(data):
+		return len(data), nil
+	}
+}
+
+func (b *buffered) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.Conn.Close()
+}
+
+func (b *buffered) SetWriteDeadline(time.Time) error { return nil }
 
 // up starts a server at an address.
 func (n *network) up(address string, s *server) {
