@@ -40,6 +40,11 @@ controllers reach them, which needs the right to read their Secrets.`,
 			if err != nil {
 				return err
 			}
+			for _, name := range args {
+				if !slices.ContainsFunc(list.Items, func(m v1alpha1.MemberCluster) bool { return m.Name == name }) {
+					return &usageError{fmt.Errorf("there is no MemberCluster %q", name), "evenkeel cluster list shows them"}
+				}
+			}
 			orphans, failed := []join.Orphan{}, 0
 			for i := range list.Items {
 				m := &list.Items[i]
