@@ -3,6 +3,8 @@ package balancer
 import (
 	"cmp"
 
+	"github.com/evenkeel/evenkeel/replica"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -43,7 +45,7 @@ func (p *pass) expected() int32 {
 	for _, t := range p.in.Status.Targets {
 		sum += int64(t.Desired - t.Pending)
 	}
-	return clip(sum)
+	return replica.Clip(sum)
 }
 
 // found is how many replicas the targets ask for, without those that have not started in time:
@@ -58,5 +60,5 @@ func (p *pass) found() (n int32, known bool) {
 		starting := p.in.Spec.Policy.Fallback != nil && s.Running < s.Current-s.NotStarted
 		known = known && !starting && s.Reason != ReasonUnknown && s.Reason != ReasonMissing
 	}
-	return clip(sum), known
+	return replica.Clip(sum), known
 }

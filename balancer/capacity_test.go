@@ -253,3 +253,32 @@ func TestTheClockStartsWithTheWrite(t *testing.T) {
 		t.Errorf("sizes %v", w.sizes)
 	}
 }
+
+// A full target stays known as that where replicas stay: what is new runs elsewhere at once, and a copy shows when
+// there is room again, for which nothing moves.
+func TestFullTargetIsRememberedWhereReplicasStay(t *testing.T) {
+	policy := withFallback(proportional(map[string]int32{"a": 1, "b": 1}))
+	policy.Rebalance = new(false)
+	w := newWorld(specOf(16, policy, targetOf("a", -1, -1), targetOf("b", -1, -1)), 0, 0)
+	w.able[0] = 6
+	must(t, w.settle())
+	for range 10 {
+		must(t, w.wait(timeout+time.Second))
+	}
+	w.in.Spec.Replicas = new(int32(24))
+	must(t, w.settle())
+	if got := fmt.Sprint(w.sizes); got != "[7 18]" {
+		t.Errorf("sizes %s, want a copy on a, and all new ones on b", got)
+	}
+	w.able[0] = 1 << 30
+	must(t, w.wait(time.Second))
+	must(t, w.wait(stable+time.Second))
+	if got := fmt.Sprint(w.sizes); got != "[6 18]" {
+		t.Errorf("sizes %s, want that nothing moved", got)
+	}
+	w.in.Spec.Replicas = new(int32(30))
+	must(t, w.settle())
+	if got := fmt.Sprint(w.sizes); got != "[12 18]" {
+		t.Errorf("sizes %s, want the new ones on a", got)
+	}
+}

@@ -3,7 +3,6 @@ package balancer
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -232,9 +231,6 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 	for _, t := range p.targets {
 		s.Targets = append(s.Targets, t.status)
 	}
-	s.Running = clip(runningOf(s.Targets))
+	s.Running = replica.Clip(runningOf(s.Targets))
 	return s
 }
-
-// clip limits a count to the range of a Scale.
-func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }

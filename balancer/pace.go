@@ -17,9 +17,9 @@ func (p *pass) pace() []Write {
 		if t.health.Pinned || t.health.Contested {
 			continue
 		}
-		to := clip(walked.Sizes[i])
+		to := replica.Clip(walked.Sizes[i])
 		if to != t.status.Current {
-			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Moves: clip(walked.Moves[i]), Why: why(t.status)}
+			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Moves: replica.Clip(walked.Moves[i]), Why: why(t.status)}
 			if w.To > w.From && t.status.Capacity == nil {
 				w.Why += missing
 			}

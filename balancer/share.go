@@ -20,25 +20,22 @@ func (p *pass) share(total int32) error {
 	if err != nil {
 		return err
 	}
-	// Where replicas stay, no target may be about to get more, and yet it shows whether it could.
-	request.Rebalance = nil
-	rebalanced, err := apportion.Distribute(request)
-	if err != nil {
-		return err
+	rebalanced := result
+	if !ptr.Deref(request.Rebalance, true) {
+		request.Rebalance = nil
+		if rebalanced, err = apportion.Distribute(request); err != nil {
+			return err
+		}
 	}
 	p.unplaced, p.excess = result.Unplaced, result.Excess
 	for i, r := range result.Targets {
 		t := targets[i]
 		s := &t.status
-		s.Desired, s.Pending = clip(r.Replicas), clip(r.Pending)
+		s.Desired, s.Pending = replica.Clip(r.Replicas), replica.Clip(r.Pending)
 		if t.health.Pinned {
 			continue
 		}
-		var probe int64
-		if r.Reason == apportion.ReasonCapacity || rebalanced.Targets[i].Reason == apportion.ReasonCapacity {
-			probe = 1
-		}
-		t.health.Assign(request.Targets[i], r, result.Unplaced, probe)
+		t.health.Assign(request.Targets[i], r, rebalanced.Targets[i], result.Unplaced, 1)
 		if s.Desired, s.Pending = t.health.Desired, t.health.Pending; !t.health.Contested {
 			s.Reason = replica.Reason(r.Reason)
 			s.Message = message(*s)

@@ -156,8 +156,6 @@ func Decide(in Input) (Decision, error) {
 	if err := p.share(); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
-	_, set := p.set()
-	p.waiting = set.Waiting()
 	writes := p.pace()
 	d := Decision{Writes: writes, Status: p.status()}
 	d.Status.Conditions = p.conditions(d.Status, writes)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evenkeel/evenkeel/replica"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
@@ -64,7 +66,7 @@ func (l *Ledger) Decide(in Input, rooms map[string]Room) (Decision, error) {
 	for i := range clusters {
 		if room, known := rooms[clusters[i].Name]; known {
 			fitting := s.count(room.Nodes, l.left(&room, clusters[i].Name, in.Key, in.Now))
-			clusters[i].Room = new(clip(int64(room.Bound[in.Key]) + fitting))
+			clusters[i].Room = new(replica.Clip(int64(room.Bound[in.Key]) + fitting))
 		}
 	}
 	in.Clusters = clusters

@@ -2,7 +2,6 @@ package federation
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -177,9 +176,6 @@ func (m *member) record() {
 	s.Running, s.Unschedulable, s.Uncreated, s.BelowSizeSince = h.Running, h.NotStarted-h.Uncreated, h.Uncreated, h.BelowSizeSince
 	s.Capacity, s.BlockedSince, s.FineSince = h.Capacity, h.BlockedSince, h.FineSince
 }
-
-// clip limits a count to the range of a Scale.
-func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 // inWords is a number of replicas in words.
 func inWords(n int64) string { return spelling.Count(n, "replica") }

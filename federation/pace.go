@@ -8,6 +8,7 @@ import (
 // returns what to write.
 func (p *pass) pace() []Write {
 	present, set := p.set()
+	p.waiting = set.Waiting()
 	walked := set.Advance(&p.timer)
 	p.held, p.moves = walked.Held, set.Moves
 	blocked := p.blocked()
@@ -16,10 +17,10 @@ func (p *pass) pace() []Write {
 		if m.health.Pinned || m.health.Contested || m.frozen {
 			continue
 		}
-		to := p.makeRoom(m, clip(walked.Sizes[i]))
+		to := p.makeRoom(m, replica.Clip(walked.Sizes[i]))
 		if w := m.write(to); w != nil {
-			w.Moves = clip(walked.Moves[i])
-			if to != clip(walked.Sizes[i]) {
+			w.Moves = replica.Clip(walked.Moves[i])
+			if to != replica.Clip(walked.Sizes[i]) {
 				w.Why = "it is full and makes room for pods with the new template"
 			}
 			if w.To > w.From && m.status.Capacity == nil {

@@ -20,7 +20,7 @@ import (
 // status is what to store, without the conditions.
 func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 	s := v1alpha1.FederatedReplicaSetStatus{
-		ObservedGeneration: p.in.Generation, AskedReplicas: clip(p.total), Unplaced: clip(p.waiting),
+		ObservedGeneration: p.in.Generation, AskedReplicas: replica.Clip(p.total), Unplaced: replica.Clip(p.waiting),
 		Selector: p.in.Spec.Selector.Query(), Moves: p.moves.DeepCopy(),
 	}
 	var pods, ready int64
@@ -33,7 +33,7 @@ func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 		}
 		s.Clusters = append(s.Clusters, m.status)
 	}
-	s.Replicas, s.ReadyReplicas = clip(pods), clip(ready)
+	s.Replicas, s.ReadyReplicas = replica.Clip(pods), replica.Clip(ready)
 	return s
 }
 
@@ -286,7 +286,7 @@ func (p *pass) recipients(writes []Write) string {
 			names = append(names, w.Cluster)
 		}
 	}
-	if p.in.Status.AskedReplicas != clip(p.total) {
+	if p.in.Status.AskedReplicas != replica.Clip(p.total) {
 		return ""
 	}
 	return strings.Join(names, ", ")

@@ -77,7 +77,7 @@ func (m *member) unavailable(size int32) int32 {
 	if err != nil {
 		return 0
 	}
-	return clip(min(int64(n), int64(size)))
+	return replica.Clip(min(int64(n), int64(size)))
 }
 
 // makeRoom returns the number to write to a cluster that is to have a number of replicas. One that

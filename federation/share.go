@@ -20,9 +20,11 @@ func (p *pass) share() error {
 	if err != nil {
 		return err
 	}
-	rebalanced, err := p.rebalanced(targets)
-	if err != nil {
-		return err
+	rebalanced := shares
+	if !p.preferences.Rebalance {
+		if rebalanced, err = p.rebalanced(targets); err != nil {
+			return err
+		}
 	}
 	p.unplaced = p.total
 	for _, s := range shares {
@@ -35,14 +37,14 @@ func (p *pass) share() error {
 		switch {
 		case m.health.Pinned:
 			if m.health.Desired = m.status.Desired; ok {
-				m.health.Pending = clip(s.result.Pending)
+				m.health.Pending = replica.Clip(s.result.Pending)
 			}
 		case m.status.Name == "":
 		case !ok && m.health.Contested:
 		case !ok:
 			m.status.Reason, m.status.Message = ReasonNoEntry, m.why()
 		default:
-			if p.assign(m, s, rebalanced[m.Name].result.Reason == apportion.ReasonCapacity); m.health.Contested {
+			if p.assign(m, s, rebalanced[m.Name].result); m.health.Contested {
 				continue
 			}
 			m.status.Reason = replica.Reason(s.result.Reason)
@@ -67,25 +69,21 @@ func (m *member) bounded() bool {
 // assign sets what a cluster is to have: what it runs, and those that wait there, the probe and what has no
 // place elsewhere. Where the room is known nothing has to wait to find it out; but what has
 // no place anywhere may wait, because pods of a higher priority make room for themselves.
-func (p *pass) assign(m *member, s share, held bool) {
+func (p *pass) assign(m *member, s share, rebalanced apportion.TargetResult) {
 	result := s.result
 	result.Replicas, result.Pending = result.Replicas-result.Pending, 0
 	probe := int64(ptr.Deref(p.in.Spec.Fallback.Probe, v1alpha1.DefaultFederatedProbe))
-	switch {
-	case !held && result.Reason != apportion.ReasonCapacity:
-		probe = 0
-	case m.health.Now.Capacity == nil:
+	if m.health.Now.Capacity == nil {
 		probe = min(probe, p.unplaced)
 	}
-	m.health.Assign(s.target, result, p.unplaced, probe)
+	m.health.Assign(s.target, result, rebalanced, p.unplaced, probe)
 	if m.status.RollingSince != nil { // pods that cannot start would keep a Deployment from replacing the others
 		m.health.Desired, m.health.Pending = m.health.Desired-m.health.Pending, 0
 	}
 	m.status.Desired, m.status.Pending = m.health.Desired, m.health.Waiting()
 }
 
-// rebalanced are the shares if replicas could move. Where they stay, no cluster may be about to get more,
-// and yet it shows whether it could.
+// rebalanced are the shares if replicas could move.
 func (p *pass) rebalanced(targets map[string]apportion.Target) (map[string]share, error) {
 	free, preferences := *p, *p.preferences
 	preferences.Rebalance = true
@@ -236,7 +234,7 @@ func (m *member) explain(s share) string {
 	text := m.why()
 	weight := ptr.Deref(s.target.Weight, 0)
 	switch {
-	case weight == 0 && m.status.Desired <= clip(s.target.Min) && !m.Leaving && !m.NoSchedule:
+	case weight == 0 && m.status.Desired <= replica.Clip(s.target.Min) && !m.Leaving && !m.NoSchedule:
 		text += fmt.Sprintf("; it has weight 0 by %s, so no more than its minimum, %d", entryName(m.entry), s.target.Min)
 	case m.status.Reason == replica.Reason(apportion.ReasonWeight):
 		text += fmt.Sprintf(", %d of %d by %s", weight, s.weights, entryName(m.entry))

@@ -131,28 +131,31 @@ func (h Health) Limit(t *apportion.Target) {
 	t.Taken = new(t.Current)
 }
 
-// Assign sets what the target is to have from its result. Beyond what it is expected to run that is:
+// Assign sets what the target is to have from its result. Rebalanced is the result if replicas could move: where
+// they stay, no target may be about to get more, and yet it shows which ones their capacity holds back. Beyond
+// what the target is expected to run that is:
 //
 //   - those that the result leaves pending;
 //   - the probe, if there are fewer: as many as wait on a target that its capacity holds back from its
 //     weight's share, because nothing else would show that the capacity has grown;
 //   - those that it has already and that have no place elsewhere, of the unplaced ones. Their pods
 //     may only be slow, and would have to start again.
-func (t *Target) Assign(in apportion.Target, r apportion.TargetResult, unplaced, probe int64) {
+func (t *Target) Assign(in apportion.Target, r, rebalanced apportion.TargetResult, unplaced, probe int64) {
 	h := &t.Now
 	highest := ptr.Deref(in.Max, apportion.MaxReplicas)
 	runnable, pending := r.Replicas-r.Pending, r.Pending
-	if h.Capacity == nil || runnable >= int64(*h.Capacity) {
+	held := r.Reason == apportion.ReasonCapacity || rebalanced.Reason == apportion.ReasonCapacity
+	if held && (h.Capacity == nil || runnable >= int64(*h.Capacity)) {
 		pending = max(pending, min(probe, highest-runnable))
 	}
 	if h.Capacity != nil && ptr.Deref(in.Weight, 1) > 0 {
 		pending = max(pending, min(int64(h.Size), highest, runnable+unplaced)-runnable)
 	}
-	t.Desired, t.Pending = clip(runnable+pending), clip(pending)
+	t.Desired, t.Pending = Clip(runnable+pending), Clip(pending)
 }
 
-// clip limits a count to the range of a Scale.
-func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
+// Clip limits a count to the range of a Scale.
+func Clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 // Reason is a reason of package apportion as a status has it: capitalized.
 func Reason(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }

@@ -156,7 +156,7 @@ func TestPending(t *testing.T) {
 		"no more than its maximum":     {blocked, apportion.Target{Max: new(int64(8))}, held(6, 0), 9, 2},
 		"none of a target of weight 0": {blocked, apportion.Target{Weight: new(int64(0))}, held(6, 0), 9, 1},
 	} {
-		if got := waiting(c.health, c.target, c.result, c.unplaced, probing(c.result, 1)); got != c.want {
+		if got := waiting(c.health, c.target, c.result, c.unplaced, 1); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -182,7 +182,7 @@ func TestProbe(t *testing.T) {
 		"a part has no place":   {held, 50, 2, 3, 3},
 		"not above the maximum": {held, 8, 2, 2, 7},
 	} {
-		if got := waiting(h, apportion.Target{Max: &c.max}, c.result, c.lost, probing(c.result, c.probe)); got != c.want {
+		if got := waiting(h, apportion.Target{Max: &c.max}, c.result, c.lost, c.probe); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -191,14 +191,6 @@ func TestProbe(t *testing.T) {
 // waiting is how many replicas wait on a target that is assigned a result.
 func waiting(h Health, in apportion.Target, r apportion.TargetResult, unplaced, probe int64) int64 {
 	target := Target{Now: h}
-	target.Assign(in, r, unplaced, probe)
+	target.Assign(in, r, r, unplaced, probe)
 	return int64(target.Pending)
-}
-
-// probing is the probe of a target that its capacity holds back, and 0 for others.
-func probing(r apportion.TargetResult, probe int64) int64 {
-	if r.Reason == apportion.ReasonCapacity {
-		return probe
-	}
-	return 0
 }

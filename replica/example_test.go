@@ -35,11 +35,7 @@ func Example() {
 	}
 	for i, target := range []*replica.Target{a, b} {
 		r := result.Targets[i]
-		probe := int64(0)
-		if r.Reason == apportion.ReasonCapacity {
-			probe = 1
-		}
-		target.Assign(request.Targets[i], r, result.Unplaced, probe)
+		target.Assign(request.Targets[i], r, r, result.Unplaced, 1)
 		fmt.Printf("%s is to run %d, %d more wait\n", r.Name, target.Desired-target.Pending, target.Pending)
 	}
 	// Output:

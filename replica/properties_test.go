@@ -179,7 +179,7 @@ func TestPendingIsBounded(t *testing.T) {
 		}
 		a, r := request.Targets[0], result.Targets[0]
 		target := Target{Now: h}
-		target.Assign(a, r, result.Unplaced, probing(r, 1))
+		target.Assign(a, r, r, result.Unplaced, 1)
 		pending := int64(target.Pending)
 		if int64(target.Desired) != r.Replicas-r.Pending+pending {
 			t.Fatalf("%+v", target)

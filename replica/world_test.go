@@ -86,7 +86,7 @@ func (w *world) decide(t *testing.T) {
 	rebalanced := share(t, free)
 	set.Unplaced = result.Unplaced
 	for i, target := range set.Targets {
-		target.Assign(request.Targets[i], result.Targets[i], result.Unplaced, max(probing(result.Targets[i], w.probe), probing(rebalanced.Targets[i], w.probe)))
+		target.Assign(request.Targets[i], result.Targets[i], rebalanced.Targets[i], result.Unplaced, w.probe)
 	}
 	walked := set.Advance(timer)
 	w.moves, w.askedBefore = set.Moves, new(int32(w.asked))

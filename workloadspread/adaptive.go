@@ -137,7 +137,7 @@ func (p *pass) moveOn(timedOut []late) {
 	if moved > 0 {
 		p.status.Reschedules = &v1alpha1.ReplicaMoves{Count: recent + moved, LastTime: stamp(p.Now)}
 	}
-	if int(moved) < len(timedOut) {
+	if int(moved) < len(timedOut) && p.status.Reschedules != nil {
 		p.timer.At(p.status.Reschedules.LastTime.Add(time.Minute))
 	}
 }
