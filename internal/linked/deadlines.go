@@ -105,23 +105,25 @@ func (d *Deadlines[G]) Failed(group, why string, late bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.orders, group)
-	d.backoff.Failed(group, why, d.clock.Now())
 	if late {
-		d.late(group, terms)
+		d.late(group, why, terms)
+	} else {
+		d.backoff.Failed(group, why, d.clock.Now())
 	}
 }
 
-// late puts a group on trial.
-func (d *Deadlines[G]) late(group string, terms *nodegroupset.Terms) {
+// late leaves a group alone for a while, and puts it on trial afterwards.
+func (d *Deadlines[G]) late(group, why string, terms *nodegroupset.Terms) {
+	d.backoff.Failed(group, why, d.clock.Now())
 	d.trials[group] = trial{since: d.clock.Now()}
 	klog.InfoS("Nodes have not come in time, others of the set take their share", "nodeGroup", group, "set", terms.Set, "startupDeadline", terms.StartupDeadline)
 	d.journal.late(group, terms)
 }
 
 // Look takes in the nodes: groups of which one has become ready have proved themselves, and those
-// that have not brought all nodes of an order within the deadline are on trial. The autoscaler does
-// not always say so: where it orders more nodes of a group before the first have come, it counts the
-// time from the last order on.
+// that have not brought all nodes of an order within the deadline are late. The autoscaler does not
+// always say so: where it orders more nodes of a group before the first have come, it counts the time
+// from the last order on, and instances that have not become nodes it deletes without a word.
 func (d *Deadlines[G]) Look(nodes []*v1.Node, cloud Cloud[G]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,7 +166,7 @@ func (d *Deadlines[G]) followUp(group string, ready []time.Time) {
 	}
 	delete(d.orders, group)
 	if _, tried := d.trials[group]; !tried && d.replaceable(group, members) {
-		d.late(group, terms)
+		d.late(group, "nodes were late", terms)
 	}
 }
 
@@ -177,8 +179,8 @@ func came(ready []time.Time, since time.Time) (n int64) {
 	return n
 }
 
-// hold has groups on trial get no more than one node, and none while another member of their set is
-// left alone, as long as others can take the rest.
+// hold has groups on trial get no more than one node, and none while they or another member of their set
+// are left alone, as long as others can take the rest.
 func (d *Deadlines[G]) hold(groups []nodegroupset.Group) {
 	for i := range groups {
 		if allowed, tried := d.trial(groups[i].Name); tried {
@@ -194,7 +196,7 @@ func (d *Deadlines[G]) allowed(group string) (nodes int64, tried bool) {
 		return 0, tried
 	}
 	_, members := d.declared(group)
-	if slices.ContainsFunc(members, func(m G) bool { return m.Id() != group && d.leftAlone(m.Id()) }) {
+	if slices.ContainsFunc(members, func(m G) bool { return d.leftAlone(m.Id()) }) {
 		return 0, true
 	}
 	return 1, true

@@ -153,6 +153,20 @@ func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 	})
 }
 
+// TestLateMemberIsLeftAloneThoughTheAutoscalerDoesNotBackItOff: Cluster Autoscaler deletes an instance
+// that does not become a node in time, and no scale-up has failed for it. What it would have brought is
+// not ordered from the same member again.
+func TestLateMemberIsLeftAloneThoughTheAutoscalerDoesNotBackItOff(t *testing.T) {
+	world := deadlineWorld{policy: "Priority", max: 10, boot: map[string]string{"spot-a": "6m"}, pods: [][2]int{{50, 1}, {51, 2}}}
+	report, err := world.play()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if longest := report.Status.PendingTime.Longest.Duration; longest > 6*time.Minute+15*time.Second {
+		t.Errorf("a pod waited %s\n%s", longest, describe(report))
+	}
+}
+
 // TestLateCapacityThatNothingElseReplaces stays on order until the maximum node provision time.
 func TestLateCapacityThatNothingElseReplaces(t *testing.T) {
 	for name, test := range map[string]struct {
