@@ -265,12 +265,15 @@ func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
 		setup.Cloud.Outages, setup.Cloud.Calls = nil, nil
 		setup.withoutPriorities() // pods lose their place to more important ones, too
 		scaledDown := 0
-		running := map[*pod]*node{}
+		running, left := map[*pod]*node{}, map[*pod]*node{}
 		play(t, setup, func(s *simulation) {
 			if s.ledger.scaledDown > scaledDown {
-				checkMoved(t, s, running)
+				checkMoved(t, s, running, left)
 			}
 			for _, p := range s.cluster.pods {
+				if before := running[p]; before != nil && before != p.node {
+					left[p] = before
+				}
 				running[p] = p.node
 			}
 			scaledDown = s.ledger.scaledDown
@@ -289,15 +292,17 @@ func (s *Setup) withoutPriorities() {
 }
 
 // checkMoved asks, if a pod that ran waits now, whether there is an order in which
-// all pods of the nodes that are gone find places beside those that stayed.
-func checkMoved(t *rapid.T, s *simulation, running map[*pod]*node) {
+// all pods of the nodes that are gone find places beside those that stayed. A node
+// that budgets let go of step by step is there until its last pod has gone: those
+// that left it before are among them.
+func checkMoved(t *rapid.T, s *simulation, running, left map[*pod]*node) {
 	stay := map[*node][]*v1.Pod{}
 	var moved []*v1.Pod
 	var waits *pod
 	for _, p := range s.cluster.pods {
-		switch running[p] {
-		case nil:
-		case p.node:
+		switch from := left[p]; {
+		case running[p] == nil:
+		case running[p] == p.node && (from == nil || !slices.Contains(s.cluster.nodes, from)):
 			stay[p.node] = append(stay[p.node], p.object)
 		default:
 			free := p.object.DeepCopy()
