@@ -1,15 +1,18 @@
 package workloadspread
 
 import (
-	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -79,86 +82,148 @@ func plain(text string) (a Assignment, ok bool) {
 //
 // The error says why the patch is refused: it breaks the pod, or changes what a patch must not.
 func Inject(pod *v1.Pod, subset *v1alpha1.WorkloadSubset, a Assignment, selector labels.Selector) (*v1.Pod, error) {
-	out := pod.DeepCopy()
-	metav1.SetMetaDataAnnotation(&out.ObjectMeta, AnnotationSpread, a.String())
-	if subset == nil {
-		return out, nil
-	}
-	out.Spec.Tolerations = append(out.Spec.Tolerations, subset.DeepCopy().Tolerations...)
-	prefer(out, subset.DeepCopy().PreferredNodeSelector)
-	if subset.RequiredNodeSelector != nil {
-		require(out, subset.RequiredNodeSelector)
-	}
-	if subset.Patch == nil {
-		return out, nil
-	}
-	merged, err := patched(out, subset.Patch.Raw, selector, true)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
 	if err != nil {
-		return nil, fmt.Errorf("the patch of subset %s: %w", subset.Name, err)
+		return nil, err
 	}
-	return merged, nil
+	return injectInto(fields, subset, a, selector)
 }
 
-func nodeAffinity(pod *v1.Pod) *v1.NodeAffinity {
-	pod.Spec.Affinity = cmp.Or(pod.Spec.Affinity, &v1.Affinity{})
-	pod.Spec.Affinity.NodeAffinity = cmp.Or(pod.Spec.Affinity.NodeAffinity, &v1.NodeAffinity{})
-	return pod.Spec.Affinity.NodeAffinity
+// Injected is a pod with the rules of a subset.
+type Injected struct {
+	Pod *v1.Pod
+	// Fields are those of the pod, with the ones that were sent and that only newer versions of
+	// Kubernetes know.
+	Fields map[string]any
 }
 
-func prefer(pod *v1.Pod, terms []v1.PreferredSchedulingTerm) {
-	if len(terms) > 0 {
-		a := nodeAffinity(pod)
-		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution, terms...)
+// InjectNew injects the rules of a subset of a WorkloadSpread, whose status is that which was stored last,
+// into the fields of a new pod, which stay as they are. A patch that is refused is left out if pods do
+// without it then.
+func InjectNew(fields map[string]any, o *v1alpha1.WorkloadSpread, i int, a Assignment, selector labels.Selector) (Injected, error) {
+	var s v1alpha1.WorkloadSubset // no rules
+	if i >= 0 {
+		s = o.Spec.Subsets[i]
+	}
+	optional := s.Patch != nil && o.Spec.WhenPatchFails == v1alpha1.WhenPatchFailsAdmit
+	if optional && refused(o, s.Name) {
+		s.Patch = nil
+	}
+	for {
+		out := Injected{Fields: runtime.DeepCopyJSON(fields)}
+		var err error
+		if out.Pod, err = injectInto(out.Fields, &s, a, selector); err == nil || s.Patch == nil || !optional {
+			return out, err
+		}
+		s.Patch = nil
 	}
 }
 
-func require(pod *v1.Pod, term *v1.NodeSelectorTerm) {
-	a := nodeAffinity(pod)
-	required := a.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil || len(required.NodeSelectorTerms) == 0 {
-		a.RequiredDuringSchedulingIgnoredDuringExecution = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{*term.DeepCopy()}}
-		return
+// refused reports whether the API server refuses pods with the patch of a subset.
+func refused(o *v1alpha1.WorkloadSpread, subset string) bool {
+	return slices.ContainsFunc(o.Status.SubsetStatuses, func(s v1alpha1.WorkloadSubsetStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPatchFits)
+		return s.Name == subset && c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == o.Generation
+	})
+}
+
+func injectInto(fields map[string]any, s *v1alpha1.WorkloadSubset, a Assignment, selector labels.Selector) (*v1.Pod, error) {
+	if err := unstructured.SetNestedField(fields, a.String(), "metadata", "annotations", AnnotationSpread); err != nil {
+		return nil, err
 	}
-	for i := range required.NodeSelectorTerms {
-		t := &required.NodeSelectorTerms[i]
-		if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+	var patch []byte
+	if s != nil {
+		if err := constrain(fields, s); err != nil {
+			return nil, err
+		}
+		if s.Patch != nil {
+			patch = s.Patch.Raw
+		}
+	}
+	if patch == nil {
+		return podOf(fields)
+	}
+	pod, err := merge(fields, patch, selector, true)
+	if err != nil {
+		return nil, fmt.Errorf("the patch of subset %s: %w", s.Name, err)
+	}
+	return pod, nil
+}
+
+// constrain adds the node selectors and tolerations of a subset.
+func constrain(pod map[string]any, s *v1alpha1.WorkloadSubset) error {
+	nodes := []string{"spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"}
+	if err := errors.Join(extend(pod, s.Tolerations, "spec", "tolerations"), extend(pod, s.PreferredNodeSelector, nodes...)); err != nil || s.RequiredNodeSelector == nil {
+		return err
+	}
+	at := append(nodes[:3:3], "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	terms, _, err := unstructured.NestedSlice(pod, at...)
+	if err != nil || len(terms) == 0 {
+		return errors.Join(err, extend(pod, []v1.NodeSelectorTerm{*s.RequiredNodeSelector}, at...))
+	}
+	for i := range terms {
+		term, _ := terms[i].(map[string]any)
+		if len(term) == 0 {
 			continue // an empty term matches no node, and is to match none
 		}
-		t.MatchExpressions = append(t.MatchExpressions, term.DeepCopy().MatchExpressions...)
-		t.MatchFields = append(t.MatchFields, term.DeepCopy().MatchFields...)
-	}
-}
-
-// patched is the pod with a patch merged. The selector is how its workload finds it; if that is nil, the patch has
-// no labels. A pod that is not whole stands for one that is not known.
-func patched(pod *v1.Pod, patch []byte, selector labels.Selector, whole bool) (*v1.Pod, error) {
-	before, err := json.Marshal(pod)
-	if err != nil {
-		return nil, err
-	}
-	after, err := strategicpatch.StrategicMergePatch(before, patch, &v1.Pod{})
-	if err != nil {
-		return nil, fmt.Errorf("cannot be merged: %w", err)
-	}
-	out := &v1.Pod{}
-	if err := json.Unmarshal(after, out); err != nil {
-		return nil, fmt.Errorf("breaks the pod: %w", err)
-	}
-	if err := onlyPatchable(before, after); err != nil {
-		return nil, err
-	}
-	if err := keepsMetadata(pod, out, selector); err != nil {
-		return nil, err
-	}
-	if whole {
-		if errs := intact(out); len(errs) > 0 {
-			return nil, fmt.Errorf("breaks the pod: %w", errs.ToAggregate())
+		if err := errors.Join(extend(term, s.RequiredNodeSelector.MatchExpressions, "matchExpressions"), extend(term, s.RequiredNodeSelector.MatchFields, "matchFields")); err != nil {
+			return err
 		}
 	}
-	if out.Spec.PriorityClassName != pod.Spec.PriorityClassName {
-		out.Spec.Priority, out.Spec.PreemptionPolicy = nil, nil // admission resolves the class again
+	return unstructured.SetNestedSlice(pod, terms, at...)
+}
+
+// extend appends to a list.
+func extend[T any](fields map[string]any, more []T, at ...string) error {
+	if len(more) == 0 {
+		return nil
 	}
-	return out, nil
+	list, _, err := unstructured.NestedSlice(fields, at...)
+	for i := range more {
+		one, problem := runtime.DefaultUnstructuredConverter.ToUnstructured(&more[i])
+		list, err = append(list, one), errors.Join(err, problem)
+	}
+	return errors.Join(err, unstructured.SetNestedSlice(fields, list, at...))
+}
+
+// merge merges a patch into a pod. The selector is how its workload finds it; if that is nil, the patch has no
+// labels. A pod that is not whole stands for one that is not known.
+func merge(fields map[string]any, text []byte, selector labels.Selector, whole bool) (*v1.Pod, error) {
+	var patch map[string]any
+	if err := json.Unmarshal(text, &patch); err != nil {
+		return nil, fmt.Errorf("cannot be merged: %w", err)
+	}
+	forbidden := onlyPatchable("", "", patch)
+	before := unstructured.Unstructured{Object: fields}
+	was := metadata{before.GetLabels(), before.GetAnnotations()}
+	class, _, _ := unstructured.NestedString(fields, "spec", "priorityClassName") // there is none in anything else
+	if _, err := strategicpatch.StrategicMergeMapPatch(fields, patch, &v1.Pod{}); err != nil {
+		return nil, fmt.Errorf("cannot be merged: %w", err)
+	}
+	pod, err := podOf(fields)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("breaks the pod: %w", err)
+	case forbidden != nil:
+		return nil, forbidden
+	}
+	if err := was.kept(pod, selector); err != nil {
+		return nil, err
+	}
+	if errs := intact(pod); whole && len(errs) > 0 {
+		return nil, fmt.Errorf("breaks the pod: %w", errs.ToAggregate())
+	}
+	if pod.Spec.PriorityClassName != class { // admission resolves the class again
+		pod.Spec.Priority, pod.Spec.PreemptionPolicy = nil, nil
+		unstructured.RemoveNestedField(fields, "spec", "priority")
+		unstructured.RemoveNestedField(fields, "spec", "preemptionPolicy")
+	}
+	return pod, nil
+}
+
+func podOf(fields map[string]any) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	return pod, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, pod)
 }
 
 // intact checks what every pod needs.
@@ -178,10 +243,4 @@ func intact(pod *v1.Pod) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// changesNothing reports whether a pod has all that a patch says already.
-func changesNothing(pod *v1.Pod, patch []byte) bool {
-	out, err := patched(pod, patch, labels.Everything(), false)
-	return err == nil && equality.Semantic.DeepEqual(pod, out)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -160,7 +162,7 @@ func (p *pass) score(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node, roo
 	if terms, err := nodeaffinity.NewPreferredSchedulingTerms(s.PreferredNodeSelector); err == nil {
 		score += 100 * int(terms.Score(node))
 	}
-	if s.Patch == nil || changesNothing(pod, s.Patch.Raw) {
+	if with := p.patched(pod, s); with != nil && equality.Semantic.DeepEqual(pod, with) {
 		score += 10
 	}
 	if room {
@@ -171,13 +173,27 @@ func (p *pass) score(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node, roo
 
 func (p *pass) assign(m *member, s *v1alpha1.WorkloadSubset) Assign {
 	out := Assign{Pod: m.Pod, Subset: s.Name, Annotations: map[string]string{}}
-	if s.Patch != nil && !p.BareAssignments {
-		if with, err := patched(m.Pod, s.Patch.Raw, p.Workload.Selector, false); err == nil {
-			out.Labels, out.Annotations = added(m.Labels, with.Labels), added(m.Annotations, with.Annotations)
-		}
+	if with := p.patched(m.Pod, s); with != nil && !p.BareAssignments {
+		out.Labels, out.Annotations = added(m.Labels, with.Labels), added(m.Annotations, with.Annotations)
 	}
 	out.Annotations[AnnotationSpread] = Assignment{Name: p.Name, Subset: s.Name}.String()
 	return out
+}
+
+// patched is a pod with the patch of a subset; nil if that is refused.
+func (p *pass) patched(pod *v1.Pod, s *v1alpha1.WorkloadSubset) *v1.Pod {
+	if s.Patch == nil {
+		return pod
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		return nil
+	}
+	with, err := merge(fields, s.Patch.Raw, p.Workload.Selector, false)
+	if err != nil {
+		return nil
+	}
+	return with
 }
 
 // added is what a map has that another one has not.

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -234,9 +235,13 @@ func (c *checker) patch(at *field.Path, s *v1alpha1.WorkloadSubset, template *v1
 	}
 	pod := &v1.Pod{}
 	if template != nil {
-		pod.ObjectMeta, pod.Spec = *template.ObjectMeta.DeepCopy(), *template.Spec.DeepCopy()
+		pod.ObjectMeta, pod.Spec = template.ObjectMeta, template.Spec
 	}
-	if _, err := patched(pod, s.Patch.Raw, labels.Everything(), template != nil); err != nil {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err == nil {
+		_, err = merge(fields, s.Patch.Raw, labels.Everything(), template != nil)
+	}
+	if err != nil {
 		c.Add(field.Invalid(at, admission.Shorten(string(s.Patch.Raw)), err.Error()))
 	}
 }

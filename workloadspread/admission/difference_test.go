@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/json"
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/workloadspread"
@@ -84,22 +84,27 @@ func TestTheDifferenceIsExactAndKeepsWhatIsUnknown(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		subset := spreadOf(t, "web", `{targetRef: {}, subsets: [`+rapid.SampledFrom(rules).Draw(r, "subset")+`]}`).Spec.Subsets[0]
-		want, err := workloadspread.Inject(pod, &subset, workloadspread.Assignment{Name: "web", Subset: "a"}, nil)
+		o := spreadOf(t, "web", `{targetRef: {}, subsets: [`+rapid.SampledFrom(rules).Draw(r, "subset")+`]}`)
+		a := workloadspread.Assignment{Name: "web", Subset: "a"}
+		want, err := workloadspread.Inject(pod, &o.Spec.Subsets[0], a, nil)
 		if err != nil {
 			r.Skip(err) // such as a container that the pod does not have
 		}
-		patch, err := difference(raw, pod, want)
+		got, err := workloadspread.InjectNew(sent, o, 0, a, nil)
+		if err != nil || !equality.Semantic.DeepEqual(got.Pod, want) {
+			r.Fatal(cmp.Diff(want, got.Pod), err)
+		}
+		patch, err := difference(raw, got.Fields)
 		if err != nil {
 			r.Fatal(err)
 		}
 		result := patched(t, string(raw), patch)
-		got := &v1.Pod{}
-		if err := json.Unmarshal(result, got); err != nil {
+		patched := &v1.Pod{}
+		if err := json.Unmarshal(result, patched); err != nil {
 			r.Fatal(err)
 		}
-		if !equality.Semantic.DeepEqual(got, want) {
-			r.Errorf("%s\n%s", patch, cmp.Diff(want, got))
+		if !equality.Semantic.DeepEqual(patched, want) {
+			r.Errorf("%s\n%s", patch, cmp.Diff(want, patched))
 		}
 		for _, mark := range added {
 			if !strings.Contains(string(result), mark) {

@@ -1,19 +1,24 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
@@ -41,12 +46,12 @@ const (
 	timeout = 9 * time.Second
 	// callTimeout bounds a call to the API server. What an answer that is late would have said is read.
 	callTimeout = 3 * time.Second
+	// What comes together, such as the pods that a controller creates at once, is stored with one write: it
+	// waits until nothing has come for a pause, but no longer than longestPause.
+	pause, longestPause = 3 * time.Millisecond, 25 * time.Millisecond
 	// The delays after a failure grow from firstDelay to longestDelay; each is up to twice as long, at
 	// random.
-	firstDelay, longestDelay = 5 * time.Millisecond, 125 * time.Millisecond
-	// pause is how long after a write a process leaves the object to others: what comes meanwhile, such as the
-	// next pods of a workload that creates many, is stored with one write.
-	pause = 25 * time.Millisecond
+	firstDelay, longestDelay = time.Millisecond, 125 * time.Millisecond
 )
 
 // Options of a Store.
@@ -73,13 +78,15 @@ func New(cached client.Reader, live client.Client, o Options) *Store {
 	return &Store{cached: cached, live: live, o: o, clock: clock.RealClock{}, objects: map[types.NamespacedName]*object{}}
 }
 
-// object is a WorkloadSpread that somebody waits for, or that was written.
+// object is a WorkloadSpread that was asked for. A goroutine serves it while somebody waits.
 type object struct {
-	waiting []*request // guarded by Store.mu
-	served  bool       // guarded by Store.mu: a goroutine is at work
-	gone    bool       // guarded by Store.mu: it does not exist any more
-	newest  *v1alpha1.WorkloadSpread
-	rest    time.Time // no write before
+	newest *v1alpha1.WorkloadSpread // that is known; of the goroutine
+
+	// Store.mu guards the rest.
+	waiting []*request
+	last    time.Time // when the last one has come
+	served  bool
+	problem error // of the last try
 }
 
 // request is an Update that waits for its answer.
@@ -87,9 +94,8 @@ type request struct {
 	decide Decide
 	answer chan answer // has room for one
 
-	mu      sync.Mutex
-	gone    bool
-	problem error // of the last try
+	mu   sync.Mutex // held while decide runs
+	left bool       // the caller has
 }
 
 type answer struct {
@@ -106,36 +112,34 @@ func (s *Store) Update(ctx context.Context, key types.NamespacedName, decide Dec
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := &request{decide: decide, answer: make(chan answer, 1)}
-	s.enqueue(key, r)
+	o := s.enqueue(key, r)
 	select {
 	case a := <-r.answer:
 		return a.object, a.err
 	case <-ctx.Done():
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.gone = true
-	if r.problem != nil {
-		return nil, fmt.Errorf("storing the status of WorkloadSpread %s: %w: %w", key, ctx.Err(), r.problem)
-	}
-	return nil, fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, ctx.Err())
+	r.left = true
+	r.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return nil, failed(key, cmp.Or(o.problem, errNoAnswer), ctx.Err())
+}
+
+var errNoAnswer = errors.New("no answer in time")
+
+func failed(key types.NamespacedName, errs ...error) error {
+	return fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, errors.Join(errs...))
 }
 
 // Forget drops what is known of an object that does not exist any more.
 func (s *Store) Forget(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.objects[key]
-	if o == nil {
-		return
-	}
-	o.gone = true
-	if !o.served {
-		delete(s.objects, key)
-	}
+	delete(s.objects, key)
 }
 
-func (s *Store) enqueue(key types.NamespacedName, r *request) {
+func (s *Store) enqueue(key types.NamespacedName, r *request) *object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objects[key]
@@ -143,56 +147,172 @@ func (s *Store) enqueue(key types.NamespacedName, r *request) {
 		o = &object{}
 		s.objects[key] = o
 	}
-	o.waiting = append(o.waiting, r)
+	o.waiting, o.last = append(o.waiting, r), s.clock.Now()
 	if !o.served {
 		o.served = true
 		go s.serve(key, o)
 	}
+	return o
 }
 
 // serve answers all that wait for an object, and those that come in the meantime.
 func (s *Store) serve(key types.NamespacedName, o *object) {
 	delays, live := newDelays(), false
-	for pending := s.take(key, o, nil); len(pending) > 0; pending = s.take(key, o, pending) {
-		s.clock.Sleep(o.rest.Sub(s.clock.Now()))
+	var pending []*request
+	for {
+		if !live {
+			s.gather(o)
+		}
 		if pending = s.take(key, o, pending); len(pending) == 0 {
 			return
 		}
-		left, wrote, err := s.try(key, o, pending, live)
-		pending, live = left, len(left) > 0
+		left, err := s.try(key, o, pending, live)
+		s.mu.Lock()
+		o.problem = err
+		s.mu.Unlock()
 		switch {
 		case err == nil:
 			delays = newDelays()
-			if wrote {
-				o.rest = s.clock.Now().Add(pause)
-			}
+		case apierrors.IsConflict(err) && !live: // the copy was old
 		case retryable(err):
-			for _, r := range left {
-				r.failed(err)
-			}
-			o.rest = s.clock.Now().Add(delays.Step())
+			s.clock.Sleep(delays.Step())
 		default:
 			for _, r := range left {
-				r.answer <- answer{err: fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, err)}
+				r.answer <- answer{err: failed(key, err)}
 			}
-			pending, live = nil, false
+			left = nil
 		}
+		pending, live = left, len(left) > 0
 	}
 }
 
 func newDelays() *wait.Backoff {
-	return &wait.Backoff{Duration: firstDelay, Factor: 5, Jitter: 1, Steps: 3, Cap: longestDelay}
+	return &wait.Backoff{Duration: firstDelay, Factor: 3, Jitter: 1, Steps: 5, Cap: longestDelay}
+}
+
+// gather waits for what comes together.
+func (s *Store) gather(o *object) {
+	end := s.clock.Now().Add(longestPause)
+	for {
+		s.mu.Lock()
+		quiet := o.last.Add(pause)
+		s.mu.Unlock()
+		if quiet.After(end) {
+			quiet = end
+		}
+		rest := quiet.Sub(s.clock.Now())
+		if rest <= 0 {
+			return
+		}
+		s.clock.Sleep(rest)
+	}
 }
 
 // take adds to the pending requests those that have come, without those whose caller has left. If there are none, serving ends.
 func (s *Store) take(key types.NamespacedName, o *object, pending []*request) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pending = slices.DeleteFunc(append(pending, o.waiting...), (*request).left)
-	o.waiting = nil
-	o.served = len(pending) > 0
-	if !o.served && (o.newest == nil || o.gone) {
+	pending = slices.DeleteFunc(append(pending, o.waiting...), func(r *request) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.left
+	})
+	o.waiting, o.served = nil, len(pending) > 0
+	if !o.served && o.newest == nil && s.objects[key] == o {
 		delete(s.objects, key)
 	}
 	return pending
+}
+
+// try decides for all pending requests, stores the result and answers. It returns the requests that
+// have no answer yet: all of them after an error, and those that need the live object.
+func (s *Store) try(key types.NamespacedName, o *object, pending []*request, live bool) (left []*request, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout) // a caller that leaves must not fail the others
+	defer cancel()
+	live, err = s.read(ctx, key, o, live)
+	if err != nil {
+		return pending, err
+	}
+	now, write, round := o.newest, false, &Round{Context: ctx, Live: live}
+	var decided []*request
+	for _, r := range pending {
+		status, changed, err := r.decideOn(now, round)
+		switch {
+		case errors.Is(err, ErrUnsure) && !live:
+			left = append(left, r)
+		case err != nil:
+			r.answer <- answer{err: err}
+		default:
+			decided, write = append(decided, r), write || changed
+			if status != nil && status != &now.Status {
+				copied := *now
+				copied.Status, now = *status, &copied
+			}
+		}
+	}
+	if write {
+		now = now.DeepCopy() // the answer is decoded into it
+		err := s.live.Status().Update(ctx, now)
+		s.o.Metrics.writes.WithLabelValues(passes.ResultOf(err)).Inc()
+		if err != nil {
+			return append(decided, left...), err
+		}
+		o.newest = now
+	}
+	s.o.Metrics.decisions.Add(float64(len(decided)))
+	for _, r := range decided {
+		r.answer <- answer{object: now}
+	}
+	return left, nil
+}
+
+// read brings the newest object up to date with the cache or, if that does not have it, or live is true,
+// with the API server. It reports whether it is live.
+func (s *Store) read(ctx context.Context, key types.NamespacedName, o *object, live bool) (bool, error) {
+	read := &v1alpha1.WorkloadSpread{}
+	if !live && s.cached.Get(ctx, key, read, client.UnsafeDisableDeepCopy) == nil { // nobody changes it
+		if o.newest == nil || !newer(o.newest, read) {
+			o.newest = read
+		}
+		return false, nil
+	}
+	o.newest = nil
+	if err := s.live.Get(ctx, key, read); err != nil {
+		return true, err
+	}
+	o.newest = read
+	return true, nil
+}
+
+// newer reports whether an object is newer than another version of it.
+func newer(a, b *v1alpha1.WorkloadSpread) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
+}
+
+// decideOn calls decide unless the caller has left. A panic fails this request and not the process, as it
+// would in the caller of a web server.
+func (r *request) decideOn(object *v1alpha1.WorkloadSpread, round *Round) (status *v1alpha1.WorkloadSpreadStatus, changed bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if r.left {
+		return nil, false, context.Canceled
+	}
+	return r.decide(object, round)
+}
+
+// retryable reports whether another try may succeed: after a conflict, and after errors of the
+// connection or of the server, which may have stored the status nevertheless.
+func retryable(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	return apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnexpectedServerError(err)
 }
