@@ -122,7 +122,7 @@ var table = []row{
 	{layer: decisions, path: "expander", only: []string{"cloudprovider", "internal/spelling"}, banned: clock},
 	{layer: decisions, path: "nodegroupset", banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "podhealth", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
-	{layer: decisions, path: "replica", only: []string{"api/v1alpha1", "apportion", "podhealth"}, peers: []string{"podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: decisions, path: "replica", only: []string{"api/v1alpha1", "apportion", "internal/spelling", "podhealth"}, peers: []string{"podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},
 	{layer: decisions, path: "spreadplan", only: []string{"apportion", "nodegroupset", "topologyspread", "expander"}, peers: []string{"expander", "nodegroupset", "topologyspread"}, banned: clock},

@@ -60,26 +60,6 @@ func TestUnsetReplicasComeBack(t *testing.T) {
 		}
 		check(t, w, 6)
 	})
-	t.Run("by a controller that did not note the number", func(t *testing.T) {
-		w := blockedThird(t)
-		w.in.Status.RequestedReplicas = nil
-		check(t, w, 6)
-	})
-}
-
-// While more is asked for than has room, what the targets are to run says nothing about the number
-// that was asked for.
-func TestUnsetReplicasThatHadNoRoom(t *testing.T) {
-	t.Parallel()
-	w := blockedThird(t)
-	w.able[0], w.able[1] = 2, 2
-	must(t, w.wait(timeout+time.Second))
-	w.in.Status.RequestedReplicas, w.in.Spec.Replicas = nil, nil
-	d, err := w.pass()
-	must(t, err)
-	if d.Adopt != nil || len(d.Writes) != 0 {
-		t.Errorf("adopted %v, wrote %v", ptr.Deref(d.Adopt, -1), d.Writes)
-	}
 }
 
 // A Balancer that is created anew has no status: what has not started in time does not count, and

@@ -51,7 +51,7 @@ func BenchmarkDistribute(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			request, _ := p.request(*w.in.Spec.Replicas)
+			request, _ := p.request()
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := apportion.Distribute(request); err != nil {

@@ -3,6 +3,7 @@ package balancer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -94,17 +95,15 @@ func Decide(in Input) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	total, known := p.total()
-	p.asked = total
-	if err := p.share(total); err != nil {
+	if err := p.share(); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
 	var d Decision
 	switch {
 	case in.Spec.Replicas != nil:
 		d.Writes = p.pace()
-	case known:
-		d.Adopt = new(total)
+	case p.known:
+		d.Adopt = &p.asked
 	}
 	d.Status = p.status()
 	d.Status.Conditions = p.conditions(in.Status.Conditions, d.Status)
@@ -117,7 +116,7 @@ func Decide(in Input) (Decision, error) {
 type target struct {
 	spec v1alpha1.BalancerTarget
 	// before is what the last decision stored; empty for a new target.
-	before *v1alpha1.BalancerTargetStatus
+	before v1alpha1.BalancerTargetStatus
 	// status becomes what is stored. Its Current is first the size that was found, then the one
 	// that is written.
 	status v1alpha1.BalancerTargetStatus
@@ -132,8 +131,14 @@ type pass struct {
 	in      Input
 	targets []target
 	timer   podhealth.Timer
-	// asked is how many replicas are distributed.
-	asked int32
+	// startup is how long replicas may take to start, and stabilization how long a target has to run
+	// well until it counts as recovered; both are 0 without a fallback.
+	startup, stabilization time.Duration
+	// requested is the last number of replicas that was asked for. Asked is how many are distributed, which is
+	// the number found if there was none: it may not be known yet.
+	requested *int32
+	asked     int32
+	known     bool
 	// unplaced and excess are those of package apportion. Of the unplaced replicas waiting do not run.
 	unplaced, excess, waiting int64
 	// held is how many replicas will leave later, when others run in their place.
@@ -144,61 +149,57 @@ type pass struct {
 
 // newPass takes in the observations.
 func newPass(in Input) (*pass, error) {
-	p := &pass{in: in, timer: podhealth.Timer{Now: in.Now}, targets: make([]target, 0, len(in.Spec.Targets))}
-	observed := make(map[string]*TargetObservation, len(in.Targets))
-	for i := range in.Targets {
-		observed[in.Targets[i].Name] = &in.Targets[i]
+	p := &pass{in: in, timer: podhealth.Timer{Now: in.Now}}
+	if f := in.Spec.Policy.Fallback; f != nil {
+		p.startup, p.stabilization = f.StartupTimeout.Duration, cmp.Or(f.StabilizationTime.Duration, v1alpha1.DefaultStabilizationTime)
 	}
-	if len(observed) != len(in.Targets) || len(in.Targets) != len(in.Spec.Targets) {
+	if in.Spec.Policy.MaxMovesPerMinute != nil {
+		p.moves = in.Status.Moves
+	}
+	if len(in.Targets) != len(in.Spec.Targets) {
 		return nil, fmt.Errorf("%s: %d observations for %d targets", in.Key, len(in.Targets), len(in.Spec.Targets))
 	}
-	before := make(map[string]*v1alpha1.BalancerTargetStatus, len(in.Status.Targets))
-	for i := range in.Status.Targets {
-		before[in.Status.Targets[i].Name] = &in.Status.Targets[i]
-	}
-	var unknown v1alpha1.BalancerTargetStatus
-	for _, spec := range in.Spec.Targets {
-		o, ok := observed[spec.Name]
-		if !ok {
+	learning := make([]*replica.Target, len(in.Targets))
+	p.targets = make([]target, len(in.Targets))
+	for i, spec := range in.Spec.Targets {
+		at := slices.IndexFunc(in.Targets, func(o TargetObservation) bool { return o.Name == spec.Name })
+		if at < 0 {
 			return nil, fmt.Errorf("%s: no observation of target %s", in.Key, spec.Name)
 		}
-		t := target{spec: spec, before: cmp.Or(before[spec.Name], &unknown), health: replica.Target{Staying: o.Staying}}
-		p.look(&t, *o)
-		p.targets = append(p.targets, t)
+		t := &p.targets[i]
+		t.spec, t.health.Staying = spec, in.Targets[at].Staying
+		if was := slices.IndexFunc(in.Status.Targets, func(s v1alpha1.BalancerTargetStatus) bool { return s.Name == spec.Name }); was >= 0 {
+			t.before = in.Status.Targets[was]
+		}
+		p.observe(t, in.Targets[at])
+		learning[i] = &t.health
 	}
-	p.learn()
-	if in.Spec.Policy.MaxMovesPerMinute != nil {
-		p.moves = replica.StoredMoves(in.Status.Moves, in.Now)
-	}
-	return p, nil
-}
-
-// learn updates what is known about the capacities of the targets.
-func (p *pass) learn() {
-	targets := make([]*replica.Target, len(p.targets))
-	for i := range p.targets {
-		targets[i] = &p.targets[i].health
-	}
-	replica.Learn(targets, stabilization(p.in.Spec.Policy.Fallback), &p.timer)
+	replica.Learn(learning, p.stabilization, &p.timer)
 	for i := range p.targets {
 		t := &p.targets[i]
 		t.record()
 		t.found = t.status.Current
 	}
+	if p.requested = cmp.Or(in.Spec.Replicas, in.Status.RequestedReplicas); p.requested != nil {
+		p.asked, p.known = max(0, *p.requested), true
+	} else {
+		p.asked, p.known = p.found()
+	}
+	return p, nil
 }
 
-// look takes in what was observed of a target.
-func (p *pass) look(t *target, o TargetObservation) {
+// observe takes in what was observed of a target.
+func (p *pass) observe(t *target, o TargetObservation) {
 	if o.Missing {
 		t.health.Pinned = true
 		t.status = v1alpha1.BalancerTargetStatus{Name: t.spec.Name, Reason: ReasonMissing}
 		t.status.Message = fmt.Sprintf("it does not exist, so others are to run its replicas: %v", o.Err)
 		return
 	}
-	t.health.Before = healthOf(t.before)
+	t.health.Before = healthOf(&t.before)
 	others := replica.StoredOverwrites(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
-		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before
+		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, t.before
 		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, others
 		t.status.Message = fmt.Sprintf("left as it is: %v", o.Err)
 		if t.before.Name == "" || t.before.Reason == ReasonUnknown {
@@ -206,31 +207,75 @@ func (p *pass) look(t *target, o TargetObservation) {
 		}
 		return
 	}
-	t.health.Now = replica.Observe(t.health.Before, o.Replicas, o.Pods, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
+	t.health.Now = replica.Observe(t.health.Before, o.Replicas, o.Pods, p.startup, &p.timer)
 	t.status = v1alpha1.BalancerTargetStatus{Name: o.Name, Overwrites: others}
 	if p.in.Spec.Replicas != nil {
-		t.status.Overwrites = replica.UpdateOverwrites(others, overwritten(o, t.before), p.in.Generation, &p.timer)
+		t.status.Overwrites = replica.UpdateOverwrites(others, overwritten(o, &t.before), p.in.Generation, &p.timer)
 	}
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
-	} else if replica.LeftAlone(t.status.Overwrites) {
-		t.health.Contested, t.health.Share, t.status.Reason, t.status.Message = true, t.before.Desired, ReasonSecondWriter, contested(t.status)
+	} else if w := t.status.Overwrites; replica.LeftAlone(w) {
+		t.health.Contested, t.health.Share, t.status.Reason = true, t.before.Desired, ReasonSecondWriter
+		t.status.Message = replica.Contested("size", "spec.replicas from its manifest, or the target from the Balancer", w, v1alpha1.KindBalancer)
 	}
+}
+
+// overwritten reports whether something else than the Balancer has changed the size since the last
+// decision.
+func overwritten(o TargetObservation, before *v1alpha1.BalancerTargetStatus) bool {
+	switch before.Reason {
+	case "", ReasonUnreadable, ReasonUnknown, ReasonMissing, ReasonConflict:
+		return false
+	}
+	// A size in between is one that the Balancer wrote and did not get to store.
+	between := min(before.Current, before.Desired) <= o.Replicas && o.Replicas <= max(before.Current, before.Desired)
+	return !between && (o.Written == nil || o.Replicas != *o.Written)
+}
+
+// healthOf is the health of a target as the status has it.
+func healthOf(s *v1alpha1.BalancerTargetStatus) replica.Health {
+	return replica.Health{
+		Size: s.Current, Running: s.Running, NotStarted: s.NotStarted, BelowSizeSince: s.BelowSizeSince,
+		Capacity: s.Capacity, BlockedSince: s.BlockedSince, FineSince: s.FineSince,
+	}
+}
+
+// record writes the health of the target to its status.
+func (t *target) record() {
+	s, h := &t.status, t.health.Now
+	s.Current, s.Running, s.NotStarted, s.BelowSizeSince = h.Size, h.Running, h.NotStarted, h.BelowSizeSince
+	s.Capacity, s.BlockedSince, s.FineSince = h.Capacity, h.BlockedSince, h.FineSince
+}
+
+// found is how many replicas the targets ask for, without those that have not started in time:
+// others may run in their place. It is not known while replicas are starting, or while a target
+// does not exist, because it may be created next.
+func (p *pass) found() (n int32, known bool) {
+	known = true
+	var sum int64
+	for _, t := range p.targets {
+		s := t.status
+		sum += int64(s.Current - s.NotStarted)
+		starting := p.in.Spec.Policy.Fallback != nil && s.Running < s.Current-s.NotStarted
+		known = known && !starting && s.Reason != ReasonUnknown && s.Reason != ReasonMissing
+	}
+	return replica.Clip(sum), known
 }
 
 // status is what to store, without the conditions.
 func (p *pass) status() v1alpha1.BalancerStatus {
 	s := v1alpha1.BalancerStatus{
-		ObservedGeneration: p.in.Generation,
-		Replicas:           p.in.Pods,
-		RequestedReplicas:  p.requested(),
-		Selector:           p.in.Spec.Selector.Query(),
-		Targets:            make([]v1alpha1.BalancerTargetStatus, 0, len(p.targets)),
+		ObservedGeneration: p.in.Generation, Replicas: p.in.Pods, Selector: p.in.Spec.Selector.Query(), Moves: p.moves.DeepCopy(),
+		Targets: make([]v1alpha1.BalancerTargetStatus, 0, len(p.targets)),
 	}
-	s.Moves = p.moves.DeepCopy()
+	if p.requested != nil {
+		s.RequestedReplicas = new(*p.requested)
+	}
+	running := int64(0)
 	for _, t := range p.targets {
+		running += int64(t.status.Running) // of a target that cannot be read, how many last ran
 		s.Targets = append(s.Targets, t.status)
 	}
-	s.Running = replica.Clip(runningOf(s.Targets))
+	s.Running = replica.Clip(running)
 	return s
 }

@@ -117,8 +117,7 @@ func (w *world) shared() (*pass, int32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	total, _ := p.total()
-	return p, total, p.share(total)
+	return p, p.asked, p.share()
 }
 
 // When everything runs and nothing is held, the sizes written are the replicas asked for, as far as

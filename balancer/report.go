@@ -14,37 +14,33 @@ import (
 	"github.com/evenkeel/evenkeel/replica"
 )
 
-// keptSize has the reason of the event for each reason why a target keeps its size.
-var keptSize = map[string]string{
-	ReasonUnreadable:   ReasonTargetUnreadable,
-	ReasonUnknown:      ReasonTargetUnreadable,
-	ReasonMissing:      ReasonTargetMissing,
-	ReasonConflict:     ReasonTargetConflict,
-	ReasonSecondWriter: ReasonSecondWriter,
+// kept is why targets keep their sizes, with the reasons of the event and of the condition. The first are those
+// under which the least is known.
+var kept = []struct{ target, event, condition string }{
+	{ReasonUnknown, ReasonTargetUnreadable, ReasonUnreadable},
+	{ReasonUnreadable, ReasonTargetUnreadable, ReasonUnreadable},
+	{ReasonMissing, ReasonTargetMissing, ReasonTargetMissing},
+	{ReasonSecondWriter, ReasonSecondWriter, ReasonSecondWriter},
+	{ReasonConflict, ReasonTargetConflict, ReasonTargetsLeftAlone},
+}
+
+// keptFor is the index in kept of the reason of a target; -1 if it does not keep its size.
+func keptFor(s v1alpha1.BalancerTargetStatus) int {
+	return slices.IndexFunc(kept, func(k struct{ target, event, condition string }) bool { return k.target == s.Reason })
 }
 
 // events are about what is new in this decision.
 func (p *pass) events(writes []Write) (events podhealth.Events) {
 	for _, t := range p.targets {
 		name, s := t.spec.Name, t.status
-		reason, ok := keptSize[s.Reason]
-		if s.Reason == ReasonSecondWriter {
-			ok = replica.NewlyLeftAlone(t.before.Overwrites, s.Overwrites)
+		again := s.Reason == ReasonSecondWriter && !replica.NewlyLeftAlone(t.before.Overwrites, s.Overwrites)
+		if i := keptFor(s); i >= 0 && t.before.Reason != s.Reason && !again {
+			events.Add(v1.EventTypeWarning, kept[i].event, name, "target %s: %s", name, s.Message)
 		}
-		if ok && t.before.Reason != s.Reason {
-			events.Add(v1.EventTypeWarning, reason, name, "target %s: %s", name, s.Message)
-		}
-		switch was, is := t.before.Capacity != nil, s.Capacity != nil; {
-		case is && !was:
-			events.Add(v1.EventTypeWarning, ReasonFallbackStarted, name, "target %s runs %d of %s, some have not started in time", name, s.Running, replicas(int64(t.found)))
-		case was && !is && s.Running > 0:
-			events.Add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
-		case was && !is:
-			events.Add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s has no replicas to run any more", name)
-		}
+		t.health.Now.Fallback(&events, "target", name, t.before.Capacity, t.found)
 	}
 	for _, w := range writes {
-		events.Add(v1.EventTypeNormal, ReasonRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(int64(w.To)), w.Why)
+		events.Add(v1.EventTypeNormal, ReasonRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(w.To), w.Why)
 	}
 	return events
 }
@@ -54,65 +50,46 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) []metav1.Condition {
 	var alone, blocked []string
 	var pending int64
+	gravest := len(kept)
 	for i, t := range s.Targets {
-		if _, ok := keptSize[t.Reason]; ok {
-			alone = append(alone, t.Name+": "+t.Message)
+		if k := keptFor(t); k >= 0 {
+			alone, gravest = append(alone, t.Name+": "+t.Message), min(gravest, k)
 		}
 		if t.Capacity != nil {
 			blocked = append(blocked, t.Name)
 			pending += int64(p.targets[i].health.Waiting())
 		}
 	}
-	found := []metav1.Condition{
-		p.balanced(s.Targets, alone, pending),
-		podhealth.Condition(v1alpha1.ConditionTargetsReadable, true, ReasonAllTargetsRead, "every target can be read and written"+strays(p.in.Strays)),
-		podhealth.Condition(v1alpha1.ConditionFallbackActive, false, ReasonNoTargetBlocked, "no target is known to be unable to run its share"),
-		podhealth.Condition(v1alpha1.ConditionOverflow, false, ReasonRoom, "every replica has a target"),
-		podhealth.Condition(v1alpha1.ConditionMinimumsExceedReplicas, false, ReasonReplicasCoverMinimums, "the replicas cover the minimums of the targets"),
-	}
+	left := podhealth.Because{}
 	if len(alone) > 0 {
-		found[1] = podhealth.Condition(v1alpha1.ConditionTargetsReadable, false, gravest(s.Targets), strings.Join(alone, "; "))
+		left = podhealth.Because{Reason: kept[gravest].condition, Message: strings.Join(alone, "; ")}
 	}
-	if len(blocked) > 0 {
-		found[2] = podhealth.Condition(v1alpha1.ConditionFallbackActive, true, ReasonNotStartedInTime, "replicas of "+strings.Join(blocked, ", ")+" are started elsewhere")
-	}
-	if p.waiting > 0 {
-		found[3] = podhealth.Condition(v1alpha1.ConditionOverflow, true, ReasonNoRoom, replicas(p.waiting)+" cannot run on any target")
-	}
-	if p.excess > 0 {
-		found[4] = podhealth.Condition(v1alpha1.ConditionMinimumsExceedReplicas, true, ReasonMinimumsTooLarge, fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess))
-	}
-	return podhealth.Conditions(before, append(found, p.available(s), p.progressing(found[0])), p.in.Generation, p.in.Now)
+	balanced := p.balanced(left, pending)
+	return podhealth.Conditions(before, []metav1.Condition{
+		balanced,
+		podhealth.Either(v1alpha1.ConditionTargetsReadable, len(alone) == 0,
+			podhealth.Because{Reason: ReasonAllTargetsRead, Message: "every target can be read and written" + strays(p.in.Strays)}, left),
+		podhealth.Either(v1alpha1.ConditionFallbackActive, len(blocked) > 0,
+			podhealth.Because{Reason: ReasonNotStartedInTime, Message: "replicas of " + strings.Join(blocked, ", ") + " are started elsewhere"},
+			podhealth.Because{Reason: ReasonNoTargetBlocked, Message: "no target is known to be unable to run its share"}),
+		podhealth.Either(v1alpha1.ConditionOverflow, p.waiting > 0, p.noRoom(),
+			podhealth.Because{Reason: ReasonRoom, Message: "every replica has a target"}),
+		podhealth.Either(v1alpha1.ConditionMinimumsExceedReplicas, p.excess > 0,
+			podhealth.Because{Reason: ReasonMinimumsTooLarge, Message: fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess)},
+			podhealth.Because{Reason: ReasonReplicasCoverMinimums, Message: "the replicas cover the minimums of the targets"}),
+		p.available(s), p.progressing(balanced),
+	}, p.in.Generation, p.in.Now)
 }
 
-// gravest is why targets keep their sizes: of several reasons, the one under which the least is
-// known.
-func gravest(targets []v1alpha1.BalancerTargetStatus) string {
-	for _, r := range []struct{ target, condition string }{
-		{ReasonUnknown, ReasonUnreadable}, {ReasonUnreadable, ReasonUnreadable}, {ReasonMissing, ReasonTargetMissing}, {ReasonSecondWriter, ReasonSecondWriter},
-	} {
-		if slices.ContainsFunc(targets, func(t v1alpha1.BalancerTargetStatus) bool { return t.Reason == r.target }) {
-			return r.condition
-		}
-	}
-	return ReasonTargetsLeftAlone
-}
-
-// runningOf is how many replicas run; of a target that cannot be read, how many last ran.
-func runningOf(targets []v1alpha1.BalancerTargetStatus) (n int64) {
-	for _, t := range targets {
-		n += int64(t.Running)
-	}
-	return n
+func (p *pass) noRoom() podhealth.Because {
+	return podhealth.Because{Reason: ReasonNoRoom, Message: replicas(p.waiting) + " cannot run on any target"}
 }
 
 // available is the condition whether as many replicas run as are asked for.
 func (p *pass) available(s v1alpha1.BalancerStatus) metav1.Condition {
-	holds, reason := s.Running >= p.asked, ReasonReplicasRun
-	if !holds {
-		reason = ReasonReplicasMissing
-	}
-	return podhealth.Condition(v1alpha1.ConditionAvailable, holds, reason, fmt.Sprintf("%s run, %d are asked for", replicas(int64(s.Running)), p.asked))
+	text := fmt.Sprintf("%s run, %d are asked for", replicas(s.Running), p.asked)
+	return podhealth.Either(v1alpha1.ConditionAvailable, s.Running >= p.asked,
+		podhealth.Because{Reason: ReasonReplicasRun, Message: text}, podhealth.Because{Reason: ReasonReplicasMissing, Message: text})
 }
 
 // progressing is the condition whether waiting is enough for every replica to run on the target
@@ -150,23 +127,21 @@ func strays(pods []string) string {
 
 // balanced is the condition whether every target has its share. Its reason is the first one why
 // not.
-func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string, pending int64) metav1.Condition {
-	not := func(reason, message string) metav1.Condition {
-		return podhealth.Condition(v1alpha1.ConditionBalanced, false, reason, message)
-	}
+func (p *pass) balanced(left podhealth.Because, pending int64) metav1.Condition {
+	why := podhealth.Because{}
 	switch {
 	case p.in.Spec.Replicas == nil:
-		return not(ReasonReplicasNotSet, "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting")
-	case len(alone) > 0:
-		return not(gravest(targets), strings.Join(alone, "; "))
+		why = podhealth.Because{Reason: ReasonReplicasNotSet, Message: "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting"}
+	case left.Reason != "":
+		why = left
 	case pending > 0:
-		return not(ReasonNotStartedInTime, replicas(pending)+" cannot run on their targets now")
+		why = podhealth.Because{Reason: ReasonNotStartedInTime, Message: replicas(pending) + " cannot run on their targets now"}
 	case p.waiting > 0:
-		return not(ReasonNoRoom, replicas(p.waiting)+" cannot run on any target")
+		why = p.noRoom()
 	case p.held > 0:
-		return not(ReasonMoving, replicas(p.held)+" will leave when others run instead")
+		why = podhealth.Because{Reason: ReasonMoving, Message: replicas(p.held) + " will leave when others run instead"}
 	}
-	return podhealth.Condition(v1alpha1.ConditionBalanced, true, ReasonBalanced, "every target has its share")
+	return podhealth.Either(v1alpha1.ConditionBalanced, why.Reason == "", podhealth.Because{Reason: ReasonBalanced, Message: "every target has its share"}, why)
 }
 
 // refuse is the decision about an invalid spec: the targets and all that is known about them stay
@@ -183,4 +158,4 @@ func refuse(in Input, problem string) Decision {
 }
 
 // replicas is the number of replicas in words.
-func replicas(n int64) string { return spelling.Count(n, "replica") }
+func replicas[N int32 | int64](n N) string { return spelling.Count(n, "replica") }

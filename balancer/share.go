@@ -9,13 +9,12 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
-	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/replica"
 )
 
 // share distributes the replicas, and sets what every target is to have.
-func (p *pass) share(total int32) error {
-	request, targets := p.request(total)
+func (p *pass) share() error {
+	request, targets := p.request()
 	result, err := apportion.Distribute(request)
 	if err != nil {
 		return err
@@ -30,13 +29,14 @@ func (p *pass) share(total int32) error {
 	p.unplaced, p.excess = result.Unplaced, result.Excess
 	for i, r := range result.Targets {
 		t := targets[i]
-		s := &t.status
-		s.Desired, s.Pending = replica.Clip(r.Replicas), replica.Clip(r.Pending)
-		if t.health.Pinned {
-			continue
+		h, s := &t.health, &t.status
+		if h.Pinned {
+			h.Desired, h.Pending = replica.Clip(r.Replicas), replica.Clip(r.Pending)
+		} else {
+			h.Assign(request.Targets[i], r, rebalanced.Targets[i], result.Unplaced, 1)
 		}
-		t.health.Assign(request.Targets[i], r, rebalanced.Targets[i], result.Unplaced, 1)
-		if s.Desired, s.Pending = t.health.Desired, t.health.Pending; !t.health.Contested {
+		s.Desired, s.Pending = h.Desired, h.Pending
+		if !h.Pinned && !h.Contested {
 			s.Reason = replica.Reason(r.Reason)
 			s.Message = message(*s)
 		}
@@ -47,10 +47,10 @@ func (p *pass) share(total int32) error {
 
 // request is the Balancer as a request to package apportion. The second value are the targets in the
 // order of the request's.
-func (p *pass) request(total int32) (apportion.Request, []*target) {
+func (p *pass) request() (apportion.Request, []*target) {
 	policy := &p.in.Spec.Policy
 	r := apportion.Request{
-		Replicas:  int64(total),
+		Replicas:  int64(p.asked),
 		Policy:    apportion.Proportional,
 		Rounding:  apportion.Rounding(policy.Rounding),
 		MinMode:   apportion.MinMode(policy.MinMode),
@@ -58,7 +58,6 @@ func (p *pass) request(total int32) (apportion.Request, []*target) {
 		Relief:    apportion.Relief(policy.Relief),
 		Key:       p.in.Key,
 		TieBreak:  apportion.TieBreak(policy.TieBreak),
-		Targets:   make([]apportion.Target, 0, len(p.targets)),
 	}
 	targets := make([]*target, len(p.targets))
 	for i := range p.targets {
@@ -94,10 +93,7 @@ func byPriority(targets []*target, named []string) func(name string) int64 {
 // run the part of it that it is not able to run.
 func (t *target) request(weight int64) apportion.Target {
 	out := apportion.Target{
-		Name:   t.spec.Name,
-		Weight: new(weight),
-		Min:    int64(ptr.Deref(t.spec.MinReplicas, 0)),
-		Max:    new(apportion.MaxReplicas),
+		Name: t.spec.Name, Weight: &weight, Min: int64(ptr.Deref(t.spec.MinReplicas, 0)), Max: new(apportion.MaxReplicas),
 	}
 	switch size := int64(t.health.Now.Size); {
 	case t.health.Pinned:
@@ -109,38 +105,62 @@ func (t *target) request(weight int64) apportion.Target {
 	return out
 }
 
-// reasons are the reasons of package apportion in words.
-var reasons = map[string]string{
-	replica.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
-	replica.Reason(apportion.ReasonMax):      "it has its maximum",
-	replica.Reason(apportion.ReasonMin):      "it has its minimum",
-	replica.Reason(apportion.ReasonSticky):   "replicas stay where they are",
-	replica.Reason(apportion.ReasonOrder):    "its place in the order",
-	replica.Reason(apportion.ReasonWeight):   "its share of the proportions",
+// set are the targets as package replica knows them.
+func (p *pass) set() *replica.Set {
+	s := &replica.Set{
+		Asked: int64(p.asked), AskedBefore: p.in.Status.RequestedReplicas, Unplaced: p.unplaced,
+		Limit: p.in.Spec.Policy.MaxMovesPerMinute, Moves: p.moves,
+	}
+	for i := range p.targets {
+		t := &p.targets[i]
+		t.health.Size, t.health.Unknown = t.status.Current, t.status.Reason == ReasonUnknown
+		s.Targets = append(s.Targets, &t.health)
+	}
+	return s
 }
 
-func why(s v1alpha1.BalancerTargetStatus) string { return reasons[s.Reason] }
-
-// missing names the targets whose replicas have not started, as a part of why another target grows.
-// It names three at most.
-func (p *pass) missing() string {
+// pace takes the targets towards their desired sizes, as far as replicas may leave now, and returns
+// what to write.
+func (p *pass) pace() []Write {
+	set := p.set()
+	walked := set.Advance(&p.timer)
+	p.held, p.moves = walked.Held, set.Moves
 	var blocked []string
 	for _, t := range p.targets {
 		if t.status.Pending > 0 && t.status.Capacity != nil {
 			blocked = append(blocked, t.spec.Name)
 		}
 	}
-	if len(blocked) == 0 {
-		return ""
+	var writes []Write
+	for i := range p.targets {
+		t := &p.targets[i]
+		if t.health.Pinned || t.health.Contested {
+			continue
+		}
+		to := replica.Clip(walked.Sizes[i])
+		if to != t.status.Current {
+			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Moves: replica.Clip(walked.Moves[i]), Why: why(t.status)}
+			if w.To > w.From && t.status.Capacity == nil {
+				w.Why += replica.Elsewhere(blocked)
+			}
+			writes = append(writes, w)
+		}
+		t.health.Now.Resize(to, p.startup, &p.timer)
+		t.record()
 	}
-	return ", and replicas of " + spelling.List(blocked, 3) + " have not started"
+	replica.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
+	return writes
+}
+
+func why(s v1alpha1.BalancerTargetStatus) string {
+	return replica.Why(s.Reason, "its share of the proportions")
 }
 
 // message explains what a target is to have.
 func message(s v1alpha1.BalancerTargetStatus) string {
 	text := why(s)
 	if s.Capacity != nil {
-		text += "; it is known to be able to run " + replicas(int64(*s.Capacity))
+		text += "; it is known to be able to run " + replicas(*s.Capacity)
 	}
 	if s.NotStarted > 0 {
 		text += fmt.Sprintf("; %d have not started in time", s.NotStarted)

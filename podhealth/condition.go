@@ -16,6 +16,17 @@ func Condition(kind string, holds bool, reason, message string) metav1.Condition
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
+// Because is why a condition holds, or does not.
+type Because struct{ Reason, Message string }
+
+// Either is a condition without its times that holds for one reason, or does not for another one.
+func Either(kind string, holds bool, yes, no Because) metav1.Condition {
+	if !holds {
+		yes = no
+	}
+	return Condition(kind, holds, yes.Reason, yes.Message)
+}
+
 // Conditions are the conditions to store: those of before, with the ones found in their places. The
 // time of a condition changes only when its status does; one in the future becomes now.
 func Conditions(before, found []metav1.Condition, generation int64, now time.Time) []metav1.Condition {

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,6 +155,3 @@ func (t *Target) Assign(in apportion.Target, r, rebalanced apportion.TargetResul
 
 // Clip limits a count to the range of a Scale.
 func Clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
-
-// Reason is a reason of package apportion as a status has it: capitalized.
-func Reason(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }
