@@ -122,9 +122,9 @@ type Write struct {
 	Why string
 }
 
-// Decision is what to do. A driver makes the writes in their order, passes the status through
-// Settle, stores it, and asks again when something has changed, or at Next. It stores new moves
-// before it makes the writes: if they were made and not stored, the limit would not hold.
+// Decision is what to do. A driver stores the status, makes the writes in their order, notes in the status what
+// could not be written, and asks again when something has changed, or at Next. If it made moves before it stored
+// them, the limit would not hold.
 type Decision struct {
 	// Writes are first those that add replicas, then those that take some away, each from the
 	// largest change down. A failure of one is not a reason to leave out another.
@@ -156,10 +156,10 @@ func Decide(in Input) (Decision, error) {
 	if err := p.share(); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
-	writes := p.pace()
-	d := Decision{Writes: writes, Status: p.status()}
-	d.Status.Conditions = p.conditions(d.Status, writes)
-	d.Events = p.events(writes)
+	d := Decision{Writes: p.pace()}
+	d.Status = p.status()
+	d.Status.Conditions = p.conditions(d.Status, d.Writes)
+	d.Events = p.events(d.Writes)
 	d.Next = p.timer.Next
 	return d, nil
 }
@@ -167,8 +167,8 @@ func Decide(in Input) (Decision, error) {
 // A member is one cluster during a decision.
 type member struct {
 	Cluster
-	// before is what the last decision stored; nil for a new cluster.
-	before *v1alpha1.FederatedClusterStatus
+	// before is what the last decision stored; empty for a new cluster.
+	before v1alpha1.FederatedClusterStatus
 	// status becomes what is stored. Its Written is first what was found, then what is written.
 	status v1alpha1.FederatedClusterStatus
 	// found is what the cluster was asked for until now.
@@ -181,9 +181,6 @@ type member struct {
 	entry string
 	// low is its minimum, which is more than the replicas suffice for where minimums sum to more.
 	low int64
-	// frozen reports that the cluster is not written now: a write failed a moment ago, or the local object
-	// is being deleted.
-	frozen bool
 	// due reports that the local object gets the content of the spec now.
 	due bool
 }
@@ -195,8 +192,9 @@ type pass struct {
 	revision    string
 	members     []member // by name
 	timer       podhealth.Timer
-	normal, act time.Duration
-	total       int64
+	// normal and act are the timeouts, stabilization is how long a cluster has to run well to count as recovered.
+	normal, act, stabilization time.Duration
+	total                      int64
 	// unplaced is how many replicas no cluster is known to be able to run, or may, of which waiting do not run.
 	unplaced, waiting int64
 	// held is how many replicas will leave later, when others run in their place.
@@ -210,16 +208,13 @@ type pass struct {
 func newPass(in Input, preferences *preferences) (*pass, error) {
 	p := &pass{
 		in: in, preferences: preferences, revision: Revision(&in.Spec), timer: podhealth.Timer{Now: in.Now},
-		total: int64(ptr.Deref(in.Spec.Replicas, 1)), moves: replica.StoredMoves(in.Status.Moves, in.Now),
+		stabilization: cmp.Or(in.Spec.Fallback.StabilizationTime.Duration, v1alpha1.DefaultStabilizationTime),
+		total:         int64(ptr.Deref(in.Spec.Replicas, 1)), moves: in.Status.Moves,
 	}
 	p.normal, p.act = Timeouts(&in.Spec)
-	before := make(map[string]*v1alpha1.FederatedClusterStatus, len(in.Status.Clusters))
-	for i := range in.Status.Clusters {
-		before[in.Status.Clusters[i].Name] = &in.Status.Clusters[i]
-	}
 	for _, c := range in.Clusters {
-		m := member{Cluster: c, before: before[c.Name], entry: preferences.entryOf(c)}
-		p.look(&m)
+		m := member{Cluster: c, before: clusterStatus(&in.Status, c.Name), entry: preferences.entryOf(c)}
+		p.observe(&m)
 		p.members = append(p.members, m)
 	}
 	slices.SortFunc(p.members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
@@ -229,6 +224,14 @@ func newPass(in Input, preferences *preferences) (*pass, error) {
 		}
 	}
 	p.learn()
-	p.takeTurns()
+	p.rollOut()
 	return p, nil
+}
+
+// clusterStatus is the status of a cluster; an empty one if there is none.
+func clusterStatus(s *v1alpha1.FederatedReplicaSetStatus, name string) (found v1alpha1.FederatedClusterStatus) {
+	if i := slices.IndexFunc(s.Clusters, func(c v1alpha1.FederatedClusterStatus) bool { return c.Name == name }); i >= 0 {
+		found = s.Clusters[i]
+	}
+	return found
 }

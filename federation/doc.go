@@ -15,6 +15,6 @@
 // pods show it.
 //
 // The package does nothing itself. It knows no client, no clock and no log: a driver observes,
-// asks, writes, reports refusals by [Settle] and asks again. Everything that is needed by a later
+// asks, writes, reports refusals by [Answered] and asks again. Everything that is needed by a later
 // decision is in the status.
 package federation

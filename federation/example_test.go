@@ -66,14 +66,14 @@ func ExampleDecide() {
 }
 
 // A cluster refuses the object.
-func ExampleSettle() {
+func ExampleAnswered() {
 	in := federation.Input{Key: "shop/web", Spec: web(3), Clusters: []federation.Cluster{{Name: "on-premise"}}, Now: now}
 	decision, err := federation.Decide(in)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	status, events := federation.Settle(in, decision, []federation.Failure{{Write: decision.Writes[0], Refused: "exceeded quota"}}, now)
+	status, events := federation.Answered(decision.Status, []federation.Answer{{Write: decision.Writes[0], Refused: "exceeded quota"}}, now)
 	fmt.Println(status.Clusters[0].Written, events[0].Message)
 	// Output: 0 cluster on-premise did not take 3 replicas, 1 time so far: exceeded quota
 }

@@ -226,12 +226,12 @@ func (p *pass) awaited(m *member) string {
 	switch {
 	case m.status.Name == "" || m.Reach != Reachable:
 		return ""
-	case m.frozen:
+	case m.health.Frozen:
 		return "the write that failed is tried again at " + at(retryAt(m.status.Refused))
 	case h.Capacity != nil && h.FineSince != nil:
-		return fmt.Sprintf("if it stays as it is until %s, the cluster gets more again", at(h.FineSince.Add(p.stabilization())))
+		return fmt.Sprintf("if it stays as it is until %s, the cluster gets more again", at(h.FineSince.Add(p.stabilization)))
 	case h.Capacity == nil && h.BelowSizeSince != nil && h.Running < h.Size:
-		return fmt.Sprintf("%s not running yet: what does not run by %s is started elsewhere", inWords(int64(h.Size-h.Running)), at(h.BelowSizeSince.Add(p.act)))
+		return fmt.Sprintf("%s not running yet: what does not run by %s is started elsewhere", inWords(h.Size-h.Running), at(h.BelowSizeSince.Add(p.act)))
 	}
 	return ""
 }

@@ -127,11 +127,11 @@ func TestWhatIsNoSecondWriter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var failures []Failure
+		var answers []Answer
 		for _, write := range d.Writes {
-			failures = append(failures, Failure{Write: write})
+			answers = append(answers, Answer{Write: write})
 		}
-		w.in.Status, _ = Settle(w.in, d, failures, w.in.Now)
+		w.in.Status, _ = Answered(d.Status, answers, w.in.Now)
 		w.in.Now = w.in.Now.Add(time.Second)
 	}
 	if o := w.in.Status.Clusters[1].Overwrites; o == nil || o.Count != 1 {

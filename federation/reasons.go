@@ -14,19 +14,19 @@ const (
 
 // The reasons of events.
 const (
-	ReasonCreated            = "Created"            // a local object is created, for the first time or again
-	ReasonDeleted            = "Deleted"            // a local object is deleted, because its cluster is to have none
-	ReasonOverwritten        = "Overwritten"        // somebody else's object or change is overwritten
-	ReasonLeftBehind         = "LeftBehind"         // a local object that was somebody else's before is not deleted
-	ReasonRescaled           = "Rescaled"           // the number of replicas of a local object changes
-	ReasonMoved              = "Moved"              // replicas leave a cluster and run in others
-	ReasonRolledOut          = "TemplateChanged"    // a local object gets a new template
-	ReasonRefused            = "Refused"            // a write is refused or fails otherwise; also of the condition Settled
-	ReasonFallbackStarted    = replica.ReasonFallbackStarted    // replicas have not started in time, and are started elsewhere
-	ReasonFallbackEnded      = replica.ReasonFallbackEnded      // a cluster has recovered and is to run its share again
-	ReasonClusterLost        = "ClusterLost"        // a cluster is lost, and its replicas start elsewhere
-	ReasonClusterBack        = "ClusterBack"        // a lost cluster shares the replicas again
-	ReasonUnclearPreferences = "UnclearPreferences" // they are easily misunderstood; also of the condition PreferencesClear
+	ReasonCreated            = "Created"                     // a local object is created, for the first time or again
+	ReasonDeleted            = "Deleted"                     // a local object is deleted, because its cluster is to have none
+	ReasonOverwritten        = "Overwritten"                 // somebody else's object or change is overwritten
+	ReasonLeftBehind         = "LeftBehind"                  // a local object that was somebody else's before is not deleted
+	ReasonRescaled           = "Rescaled"                    // the number of replicas of a local object changes
+	ReasonMoved              = "Moved"                       // replicas leave a cluster and run in others
+	ReasonRolledOut          = "TemplateChanged"             // a local object gets a new template
+	ReasonRefused            = "Refused"                     // a write is refused or fails otherwise; also of the condition Settled
+	ReasonFallbackStarted    = replica.ReasonFallbackStarted // replicas have not started in time, and are started elsewhere
+	ReasonFallbackEnded      = replica.ReasonFallbackEnded   // a cluster has recovered and is to run its share again
+	ReasonClusterLost        = "ClusterLost"                 // a cluster is lost, and its replicas start elsewhere
+	ReasonClusterBack        = "ClusterBack"                 // a lost cluster shares the replicas again
+	ReasonUnclearPreferences = "UnclearPreferences"          // they are easily misunderstood; also of the condition PreferencesClear
 )
 
 // The reasons of conditions.

@@ -39,11 +39,6 @@ func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 
 // conditions are the conditions to store.
 func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) []metav1.Condition {
-	placed := podhealth.Condition(v1alpha1.ConditionPlaced, true, ReasonAllPlaced, "every replica has a cluster that is able to run it")
-	if p.waiting > 0 {
-		placed = podhealth.Condition(v1alpha1.ConditionPlaced, false, ReasonNoRoom, inWords(p.waiting)+" of "+fmt.Sprint(p.total)+have(p.waiting)+" no cluster that is able to run them, or may"+p.full())
-	}
-	reachable := podhealth.Condition(v1alpha1.ConditionClustersReachable, true, ReasonAllReachable, "every cluster can be reached")
 	var away []string
 	for _, c := range s.Clusters {
 		// One that could never be reached concerns those who want it by its name; its MemberCluster says what is wrong.
@@ -51,19 +46,28 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 			away = append(away, c.Name+": "+c.Message)
 		}
 	}
-	if len(away) > 0 {
-		reachable = podhealth.Condition(v1alpha1.ConditionClustersReachable, false, ReasonClustersUnreachable, strings.Join(away, "; "))
-	}
-	found := []metav1.Condition{placed, reachable, p.settled(writes), p.understood()}
-	return podhealth.Conditions(p.in.Status.Conditions, found, p.in.Generation, p.in.Now)
+	return podhealth.Conditions(p.in.Status.Conditions, []metav1.Condition{
+		podhealth.Either(v1alpha1.ConditionPlaced, p.waiting == 0,
+			podhealth.Because{Reason: ReasonAllPlaced, Message: "every replica has a cluster that is able to run it"},
+			podhealth.Because{Reason: ReasonNoRoom, Message: p.homeless(fmt.Sprintf(" of %d", p.total)) + p.full()}),
+		podhealth.Either(v1alpha1.ConditionClustersReachable, len(away) == 0,
+			podhealth.Because{Reason: ReasonAllReachable, Message: "every cluster can be reached"},
+			podhealth.Because{Reason: ReasonClustersUnreachable, Message: strings.Join(away, "; ")}),
+		p.settled(writes), p.understood(),
+	}, p.in.Generation, p.in.Now)
+}
+
+// homeless says how many replicas have no cluster.
+func (p *pass) homeless(of string) string {
+	return inWords(p.waiting) + of + verb(p.waiting, " has", " have") + " no cluster that is able to run them, or may"
 }
 
 // understood is the condition whether the preferences say what they mean.
 func (p *pass) understood() metav1.Condition {
-	if text := p.preferences.unclear(p.members); text != "" {
-		return podhealth.Condition(v1alpha1.ConditionPreferencesClear, false, ReasonUnclearPreferences, text)
-	}
-	return podhealth.Condition(v1alpha1.ConditionPreferencesClear, true, ReasonClear, "the preferences say what they mean")
+	text := p.preferences.unclear(p.members)
+	return podhealth.Either(v1alpha1.ConditionPreferencesClear, text == "",
+		podhealth.Because{Reason: ReasonClear, Message: "the preferences say what they mean"},
+		podhealth.Because{Reason: ReasonUnclearPreferences, Message: text})
 }
 
 // full says which clusters have no place for more, and why, as a part of a message.
@@ -141,7 +145,7 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	unsettled := func(reason, message string) metav1.Condition {
 		return podhealth.Condition(v1alpha1.ConditionSettled, false, reason, message)
 	}
-	rollout := p.rollout()
+	rollout, n := p.rollout(), len(writes)
 	switch {
 	case len(t.refused) > 0:
 		return unsettled(ReasonRefused, strings.Join(t.refused, "; "))
@@ -149,18 +153,18 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		return unsettled(ReasonSecondWriter, strings.Join(t.contested, "; "))
 	case len(t.terminating) > 0:
 		return unsettled(ReasonDeleting, fmt.Sprintf("the %s is being deleted in %s, and created again when it is gone", p.kind(), strings.Join(t.terminating, ", ")))
-	case len(writes) > 0:
-		return unsettled(ReasonWriting, written(len(writes)))
+	case n > 0:
+		return unsettled(ReasonWriting, spelling.Count(n, "local object")+verb(n, " is", " are")+" being written")
 	case rollout != "":
 		return unsettled(ReasonRolling, rollout)
 	case p.held > 0:
 		return unsettled(ReasonMoving, inWords(p.held)+" will leave when others run instead")
 	case t.starting > 0:
-		return unsettled(ReasonStarting, inWords(t.starting)+are(t.starting)+" starting")
+		return unsettled(ReasonStarting, inWords(t.starting)+verb(t.starting, " is", " are")+" starting")
 	case t.leaving > 0:
-		return unsettled(ReasonStopping, spelling.Count(t.leaving, "surplus pod")+have(t.leaving)+" not ended yet")
+		return unsettled(ReasonStopping, spelling.Count(t.leaving, "surplus pod")+verb(t.leaving, " has", " have")+" not ended yet")
 	case p.waiting > 0 && t.pending > 0:
-		return unsettled(ReasonNoRoom, inWords(p.waiting)+have(p.waiting)+" no cluster that is able to run them, or may")
+		return unsettled(ReasonNoRoom, p.homeless(""))
 	case t.running < p.total-p.waiting:
 		return unsettled(ReasonStarting, fmt.Sprintf("%d of %s run", t.running, inWords(p.total)))
 	}
@@ -169,22 +173,7 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 
 // refusal describes a refused write.
 func refusal(s v1alpha1.FederatedClusterStatus) string {
-	return fmt.Sprintf("%s did not take %s, %s so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), spelling.Count(s.Refused.Count, "time"), s.Refused.Message)
-}
-
-func are(n int64) string {
-	if n == 1 {
-		return " is"
-	}
-	return " are"
-}
-
-// written says how many writes are being made.
-func written(n int) string {
-	if n == 1 {
-		return "1 local object is being written"
-	}
-	return fmt.Sprintf("%d local objects are being written", n)
+	return fmt.Sprintf("%s did not take %s, %s so far: %s", s.Name, inWords(s.Refused.Replicas), spelling.Count(s.Refused.Count, "time"), s.Refused.Message)
 }
 
 // events are about what is new in this decision.
@@ -193,22 +182,17 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 		if m.status.Name == "" {
 			continue
 		}
-		was, s := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{}), m.status
+		was, s := m.before, m.status
 		switch {
 		case s.Reason == ReasonLost && was.Reason != ReasonLost:
-			events.Add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name, inWords(int64(s.Written)))
+			events.Add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name, inWords(s.Written))
 		case was.Reason == ReasonLost && s.Reachable:
-			events.Add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
+			events.Add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(s.Running))
 		}
 		if replica.NewlyLeftAlone(was.Overwrites, s.Overwrites) {
 			events.Add(v1.EventTypeWarning, ReasonSecondWriter, m.Name, "cluster %s: %s", m.Name, s.Message)
 		}
-		switch {
-		case was.Capacity == nil && s.Capacity != nil:
-			events.Add(v1.EventTypeWarning, ReasonFallbackStarted, m.Name, "cluster %s runs %d of %s, some have not started in time", m.Name, s.Running, inWords(int64(m.found)))
-		case was.Capacity != nil && s.Capacity == nil:
-			events.Add(v1.EventTypeNormal, ReasonFallbackEnded, m.Name, "cluster %s runs %s and shares the replicas again", m.Name, inWords(int64(s.Running)))
-		}
+		m.health.Now.Fallback(&events, "cluster", m.Name, was.Capacity, m.found)
 	}
 	for _, w := range writes {
 		p.written(&events, w, writes)
@@ -223,10 +207,9 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 func (p *pass) written(events *podhealth.Events, w Write, writes []Write) {
 	add := func(kind, reason, format string, args ...any) { events.Add(kind, reason, w.Cluster, format, args...) }
 	i := slices.IndexFunc(p.members, func(m member) bool { return m.Name == w.Cluster })
-	l := &p.members[i].Local
-	switch {
+	switch l := &p.members[i].Local; {
 	case w.Create:
-		add(v1.EventTypeNormal, ReasonCreated, "created in cluster %s with %s: %s", w.Cluster, inWords(int64(w.To)), w.Why)
+		add(v1.EventTypeNormal, ReasonCreated, "created in cluster %s with %s: %s", w.Cluster, inWords(w.To), w.Why)
 		return
 	case w.Delete:
 		add(v1.EventTypeNormal, ReasonDeleted, "deleted in cluster %s: %s", w.Cluster, w.Why)
@@ -238,56 +221,47 @@ func (p *pass) written(events *podhealth.Events, w Write, writes []Write) {
 	case w.Content:
 		add(v1.EventTypeNormal, ReasonRolledOut, "cluster %s gets the new template", w.Cluster)
 	}
-	if l.edited() {
+	if l := &p.members[i].Local; l.edited() {
 		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote the number of replicas in cluster %s, which somebody else changed from %d to %d", w.Cluster, *l.Written, l.Replicas)
 	}
 	switch to := p.recipients(writes); {
 	case w.To == w.From:
 	case w.To < w.From && to != "":
-		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s to %s: %s", inWords(int64(w.From-w.To)), w.Cluster, to, w.Why)
+		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s to %s: %s", inWords(w.From-w.To), w.Cluster, to, w.Why)
 	case w.Moves > 0:
-		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s, as others run instead: %s", inWords(int64(w.From-w.To)), w.Cluster, w.Why)
+		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s, as others run instead: %s", inWords(w.From-w.To), w.Cluster, w.Why)
 	default:
-		add(v1.EventTypeNormal, ReasonRescaled, "scaled cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(int64(w.To)), w.Why)
+		add(v1.EventTypeNormal, ReasonRescaled, "scaled cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(w.To), w.Why)
 	}
 }
 
 // OverwroteForeign is the event when an object was overwritten that was not written for the
 // FederatedReplicaSet and had a number of replicas.
 func OverwroteForeign(cluster string, replicas int32) podhealth.Event {
-	return podhealth.Event{
-		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster,
-		Message: fmt.Sprintf("overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(int64(replicas))),
-	}
+	text := fmt.Sprintf("overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(replicas))
+	return podhealth.Event{Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster, Message: text}
 }
 
 // OverwroteChange is the event when the content of a local object was overwritten that somebody
 // else had changed.
 func OverwroteChange(cluster string) podhealth.Event {
-	return podhealth.Event{
-		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster,
-		Message: fmt.Sprintf("overwrote a change of the object in cluster %s by somebody else", cluster),
-	}
+	text := fmt.Sprintf("overwrote a change of the object in cluster %s by somebody else", cluster)
+	return podhealth.Event{Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster, Message: text}
 }
 
 // LeftBehind is the event when an object is not deleted because it was somebody else's before.
 func LeftBehind(cluster string) podhealth.Event {
-	return podhealth.Event{
-		Type: v1.EventTypeWarning, Reason: ReasonLeftBehind, About: cluster,
-		Message: fmt.Sprintf("left the object in cluster %s behind instead of deleting it: it was somebody else's before", cluster),
-	}
+	text := fmt.Sprintf("left the object in cluster %s behind instead of deleting it: it was somebody else's before", cluster)
+	return podhealth.Event{Type: v1.EventTypeWarning, Reason: ReasonLeftBehind, About: cluster, Message: text}
 }
 
 // recipients names the clusters that grow while the number asked for stays; empty if none does.
 func (p *pass) recipients(writes []Write) string {
 	var names []string
 	for _, w := range writes {
-		if w.To > w.From {
+		if w.To > w.From && p.in.Status.AskedReplicas == replica.Clip(p.total) {
 			names = append(names, w.Cluster)
 		}
-	}
-	if p.in.Status.AskedReplicas != replica.Clip(p.total) {
-		return ""
 	}
 	return strings.Join(names, ", ")
 }

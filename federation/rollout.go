@@ -20,9 +20,9 @@ import (
 // be able to run and no more, and what the rollout itself does to its pods does not change what is
 // known.
 
-// lookAtRollout takes in whether a cluster replaces pods of an earlier template.
-func (p *pass) lookAtRollout(m *member, before *v1alpha1.FederatedClusterStatus) {
-	l := &m.Local
+// observeRollout takes in whether a cluster replaces pods of an earlier template.
+func (p *pass) observeRollout(m *member) {
+	l, before := &m.Local, &m.before
 	switch {
 	case p.in.Spec.LocalKind != v1alpha1.LocalDeployment || !l.Exists || l.RolledOut:
 	case before.RollingSince != nil:
@@ -107,9 +107,9 @@ func (p *pass) runsElsewhere(m *member) bool {
 	return false
 }
 
-// takeTurns has local objects get the content of the spec now. Objects of others are overwritten at
+// rollOut has local objects get the content of the spec now. Objects of others are overwritten at
 // once. In a rollout one by one, the next cluster has its turn when those before it have finished.
-func (p *pass) takeTurns() {
+func (p *pass) rollOut() {
 	var next *member
 	waiting := false
 	for i := range p.members {
@@ -132,7 +132,7 @@ func (p *pass) takeTurns() {
 	}
 	for i := range p.members {
 		m := &p.members[i]
-		if m.due && !m.frozen && m.status.RollingSince == nil && p.in.Spec.LocalKind == v1alpha1.LocalDeployment {
+		if m.due && !m.health.Frozen && m.status.RollingSince == nil && p.in.Spec.LocalKind == v1alpha1.LocalDeployment {
 			m.status.RollingSince = podhealth.Stamp(p.in.Now)
 		}
 	}

@@ -154,7 +154,7 @@ func (p *pass) target(m *member) apportion.Target {
 		t.Current, t.Taken = *t.Capacity, new(*t.Capacity) // it may have one fewer for a while: see makeRoom
 	}
 	if m.Room != nil && !m.health.Pinned {
-		room := max(int64(*m.Room), size-int64(ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{}).Pending))
+		room := max(int64(*m.Room), size-int64(m.before.Pending))
 		t.Capacity = new(min(room, ptr.Deref(t.Capacity, room)))
 		t.Current = min(t.Current, *t.Capacity)
 	}
@@ -204,15 +204,6 @@ func (p *pass) takeNothingOver(targets map[string]apportion.Target) {
 	}
 }
 
-// reasons are the reasons of package apportion in words.
-var reasons = map[string]string{
-	replica.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
-	replica.Reason(apportion.ReasonMax):      "it has its maximum",
-	replica.Reason(apportion.ReasonMin):      "it has its minimum",
-	replica.Reason(apportion.ReasonSticky):   "replicas stay where they are",
-	replica.Reason(apportion.ReasonWeight):   "its share by weight",
-}
-
 // why is the reason of a cluster in a few words.
 func (m *member) why() string {
 	switch s := m.status; {
@@ -225,7 +216,7 @@ func (m *member) why() string {
 	case m.waits && s.Reason == replica.Reason(apportion.ReasonMax):
 		return "pods wait there, so it takes nothing over from others"
 	default:
-		return reasons[s.Reason]
+		return replica.Why(s.Reason, "its share by weight")
 	}
 }
 
@@ -247,39 +238,117 @@ func (m *member) explain(s share) string {
 	}
 	text += s.path
 	if m.status.Capacity != nil {
-		text += "; it is known to be able to run " + inWords(int64(*m.status.Capacity))
+		text += "; it is known to be able to run " + inWords(*m.status.Capacity)
 	} else if m.bounded() {
 		text += "; its nodes have room for " + inWords(*s.target.Capacity)
 	}
 	if n := m.status.Unschedulable; n > 0 {
-		text += fmt.Sprintf("; %s not started in time", inWords(int64(n))+have(int64(n)))
+		text += "; " + inWords(n) + verb(n, " has", " have") + " not started in time"
 	}
 	if n := m.status.Uncreated; n > 0 {
-		text += fmt.Sprintf("; %s no pod", inWords(int64(n))+have(int64(n)))
+		text += "; " + inWords(n) + verb(n, " has", " have") + " no pod"
 	}
 	if n := m.status.Pending; n > 0 {
-		verb := "wait"
-		if n == 1 {
-			verb = "waits"
-		}
-		text += fmt.Sprintf("; %s %s there to show when there is room", inWords(int64(n)), verb)
+		text += fmt.Sprintf("; %s %s there to show when there is room", inWords(n), verb(n, "waits", "wait"))
 	}
 	return text
 }
 
-// blocked names the clusters whose replicas have not started, as a part of why another one grows.
-func (p *pass) blocked() string {
-	var names []string
-	for _, m := range p.members {
-		if m.status.Capacity != nil && m.health.Now.NotStarted > 0 {
-			names = append(names, m.Name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return ", and replicas of " + spelling.List(names, fewNames) + " have not started"
-}
-
 // fewNames is how many clusters are named at most in a message.
 const fewNames = 3
+
+// inWords is a number of replicas in words.
+func inWords[N int32 | int64](n N) string { return spelling.Count(n, "replica") }
+
+// verb is the one of two forms of a verb that goes with a number.
+func verb[N int | int32 | int64](n N, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// set are the clusters as package replica knows them, and the same as members.
+func (p *pass) set() ([]*member, *replica.Set) {
+	var present []*member
+	set := &replica.Set{
+		Asked: p.total, AskedBefore: &p.in.Status.AskedReplicas, Unplaced: p.unplaced, Separate: true,
+		Limit: p.in.Spec.MaxMovesPerMinute, Moves: p.moves,
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		if m.status.Name == "" || m.Reach == Lost {
+			continue
+		}
+		m.health.Size, m.health.Staying = m.status.Written, m.Local.Staying
+		set.Silent = set.Silent || m.Reach == NotAnswering
+		present, set.Targets = append(present, m), append(set.Targets, &m.health)
+	}
+	return present, set
+}
+
+// pace takes the clusters towards their desired numbers, as far as replicas may leave now, and
+// returns what to write.
+func (p *pass) pace() []Write {
+	present, set := p.set()
+	p.waiting = set.Waiting()
+	walked := set.Advance(&p.timer)
+	p.held, p.moves = walked.Held, set.Moves
+	var blocked []string
+	for _, m := range p.members {
+		if m.status.Capacity != nil && m.health.Now.NotStarted > 0 {
+			blocked = append(blocked, m.Name)
+		}
+	}
+	var writes []Write
+	for i, m := range present {
+		if m.health.Pinned || m.health.Contested || m.health.Frozen {
+			continue
+		}
+		size := replica.Clip(walked.Sizes[i])
+		to := p.makeRoom(m, size)
+		if w := m.write(to); w != nil {
+			w.Moves = replica.Clip(walked.Moves[i])
+			if to != size {
+				w.Why = "it is full and makes room for pods with the new template"
+			}
+			if w.To > w.From && m.status.Capacity == nil {
+				w.Why += replica.Elsewhere(blocked)
+			}
+			writes = append(writes, *w)
+			if m.status.Refused != nil {
+				m.status.Refused.Replicas = to
+			}
+		} else if !m.Local.Unanswered {
+			m.status.Refused = nil // what could not be written is not wanted any more
+		}
+		m.health.Now.Resize(to, p.act, &p.timer)
+		m.status.Written = to
+		if to > 0 && !m.Local.Exists || m.due {
+			m.status.Revision = p.revision
+		}
+		m.record()
+	}
+	replica.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
+	return writes
+}
+
+// write is what to write to a cluster that is to have a number of replicas; nil for nothing.
+func (m *member) write(to int32) *Write {
+	l := &m.Local
+	w := &Write{Cluster: m.Name, From: m.status.Written, To: to, Was: m.status.Revision, Why: m.why()}
+	switch {
+	case !l.Exists:
+		w.Create, w.Content = true, true
+		if to == 0 {
+			return nil
+		}
+	case m.entry == "" && to == 0 && l.Replicas == 0 && l.Act.Existing == 0:
+		w.Delete = true
+	case m.due:
+		w.Content = true
+	case to == l.Replicas && !l.edited():
+		return nil
+	}
+	return w
+}

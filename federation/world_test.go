@@ -163,7 +163,7 @@ func (w *world) pass() Decision {
 }
 
 func (w *world) apply(d *Decision) {
-	var failures []Failure
+	var answers []Answer
 	for _, write := range d.Writes {
 		p := w.place(write.Cluster)
 		if p.Reach != Reachable {
@@ -171,7 +171,7 @@ func (w *world) apply(d *Decision) {
 		}
 		w.writes = append(w.writes, write)
 		if p.refuses != "" {
-			failures = append(failures, Failure{Write: write, Refused: p.refuses})
+			answers = append(answers, Answer{Write: write, Refused: p.refuses})
 			continue
 		}
 		if running := podhealth.Count(p.pods, act, w.in.Now).Running; write.To < running {
@@ -186,7 +186,7 @@ func (w *world) apply(d *Decision) {
 			p.Local.Foreign, p.Local.RolledOut, p.Local.Revision = false, true, Revision(&w.in.Spec)
 		}
 	}
-	status, events := Settle(w.in, *d, failures, w.in.Now)
+	status, events := Answered(d.Status, answers, w.in.Now)
 	d.Events = append(d.Events, events...)
 	w.events = append(w.events, d.Events...)
 	w.in.Status = status

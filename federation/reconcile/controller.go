@@ -53,7 +53,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action},
 		members: c.members, metrics: c.options.Metrics, clock: clock.RealClock{},
-		sent: &outbox{}, triggers: &c.triggers, begun: sync.OnceValue(clock.RealClock{}.Now),
+		triggers: &c.triggers, begun: sync.OnceValue(clock.RealClock{}.Now),
 	}
 	// Standbys see it, too: the API server takes the finalizer away that says so a moment later.
 	informer, err := mgr.GetCache().GetInformer(context.Background(), &v1alpha1.FederatedReplicaSet{}, cache.BlockUntilSynced(false))

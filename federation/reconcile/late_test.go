@@ -48,12 +48,12 @@ type lateWrite struct {
 }
 
 // live takes the member through a tick.
-func (m *lateMember) live(now int, o *outbox) {
+func (m *lateMember) live(now int, known *memory) {
 	for len(m.waiting) > 0 && m.waiting[0].at <= now {
 		w := m.waiting[0].Write
 		m.waiting = m.waiting[1:]
 		m.now.version, m.now.size = m.now.version+1, w.To
-		o.arrived(shop, w, fmt.Sprint(m.now.version), "")
+		known.answered(shop, federation.Answer{Write: w}, true, fmt.Sprint(m.now.version))
 	}
 	switch {
 	case m.acts > 0 && m.acts <= now:
@@ -88,15 +88,14 @@ func (m *lateMember) write(now int, w federation.Write) {
 }
 
 // seen is what a pass finds.
-func (m *lateMember) seen(now int, o *outbox, in *federation.Input) federation.Cluster {
+func (m *lateMember) seen(now int, known *memory, in *federation.Input) federation.Cluster {
 	object, pods := m.history[max(0, now-m.objects)], m.history[max(0, now-m.pods)]
 	l := federation.Local{Exists: true, Replicas: object.size, Written: &object.size, Revision: federation.Revision(&in.Spec), RolledOut: true}
-	l = o.over(shop, m.name, l, fmt.Sprint(object.version), in.Now)
+	l = known.read(shop, m.name, l, identity{version: fmt.Sprint(object.version), acted: object.acted == object.version}, &podhealth.Timer{Now: in.Now})
 	normal, act := federation.Timeouts(&in.Spec)
 	counts := podhealth.Counts{Existing: pods.existing, Running: pods.runs, Ready: pods.runs}
 	l.Normal, l.Act = counts, counts
 	l.Normal.Timeout, l.Act.Timeout = normal, act
-	l.Staying = o.staying(shop, m.name, object.acted == object.version, in.Now)
 	return federation.Cluster{Name: m.name, Local: l}
 }
 
@@ -106,19 +105,19 @@ type lateWorld struct {
 	seed    uint64
 	r       *rand.Rand
 	in      federation.Input
-	sent    *outbox
+	known   memory
 	members []*lateMember
 	writes  int
 }
 
 func newLateWorld(t *testing.T, seed uint64) *lateWorld {
-	w := &lateWorld{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 29)), sent: &outbox{}}
+	w := &lateWorld{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 29))}
 	w.in = federation.Input{Key: "shop/web", Generation: 1, Spec: web().Spec, Now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
 	w.in.Spec.LocalKind, w.in.Spec.Replicas = v1alpha1.LocalReplicaSet, ptr.To[int32](24)
 	for _, name := range []string{"a", "b", "c"} {
 		upTo := func(d time.Duration) int { return 1 + w.r.IntN(int(d/tick)) }
 		m := &lateMember{name: name, r: w.r, written: upTo(500 * time.Millisecond), reacts: upTo(3 * time.Second), starts: upTo(time.Second), objects: upTo(time.Second)}
-		m.pods = w.r.IntN(m.objects + int(lag/tick)/2)
+		m.pods = w.r.IntN(m.objects + int(time.Second/tick))
 		m.now = seenLate{version: 1, acted: 1, size: 8}
 		m.ready = make([]int, 8)
 		w.members = append(w.members, m)
@@ -142,7 +141,7 @@ func (w *lateWorld) run(from, to int) {
 		w.in.Now = w.in.Now.Add(tick)
 		var ready int32
 		for _, m := range w.members {
-			m.live(now, w.sent)
+			m.live(now, &w.known)
 			ready += m.now.runs
 		}
 		if ready < *w.in.Spec.Replicas {
@@ -157,7 +156,7 @@ func (w *lateWorld) run(from, to int) {
 func (w *lateWorld) pass(now int) {
 	w.in.Clusters = nil
 	for _, m := range w.members {
-		w.in.Clusters = append(w.in.Clusters, m.seen(now, w.sent, &w.in))
+		w.in.Clusters = append(w.in.Clusters, m.seen(now, &w.known, &w.in))
 	}
 	d, err := federation.Decide(w.in)
 	if err != nil {
@@ -169,7 +168,7 @@ func (w *lateWorld) pass(now int) {
 		i := slices.IndexFunc(w.members, func(m *lateMember) bool { return m.name == write.Cluster })
 		l := w.in.Clusters[i].Local
 		l.Replicas, l.Written = write.To, ptr.To(write.To)
-		w.sent.send(shop, letter{write: write, at: w.in.Now, local: l})
+		w.known.send(shop, sending{write: write, at: w.in.Now, local: l})
 		w.members[i].write(now, write)
 	}
 }

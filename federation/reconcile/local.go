@@ -96,10 +96,11 @@ func toMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(text, &m)
 }
 
-// identity is which object was found, and its version.
+// identity is which object was found, its version, and whether its workload controller has acted on that.
 type identity struct {
 	uid     types.UID
 	version string
+	acted   bool
 	// untouchable reports that it may not be overwritten.
 	untouchable bool
 }
@@ -110,6 +111,7 @@ type identity struct {
 func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.FederatedReplicaSetStatus) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
 	var template *v1.PodTemplateSpec
+	var acted bool
 	if kindOf(f) == members.Deployment {
 		d := c.Deployment(f.Namespace, f.Name)
 		if d == nil {
@@ -119,7 +121,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
 		s := d.Status
 		l.Outdated, l.MaxUnavailable = max(0, s.Replicas-s.UpdatedReplicas), maxUnavailable(&d.Spec.Strategy)
-		l.Paused = d.Spec.Paused
+		l.Paused, acted = d.Spec.Paused, actedOn(d, c.ReplicaSetsOf(d))
 		l.RolledOut = s.ObservedGeneration >= d.Generation && l.Outdated == 0
 		for _, condition := range s.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == v1.ConditionTrue {
@@ -132,7 +134,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.
 			return l, identity{}
 		}
 		meta, template = &r.ObjectMeta, &r.Spec.Template
-		l.Replicas, l.RolledOut = ptr.Deref(r.Spec.Replicas, 1), true
+		l.Replicas, l.RolledOut, acted = ptr.Deref(r.Spec.Replicas, 1), true, r.Status.ObservedGeneration >= r.Generation
 		for _, condition := range r.Status.Conditions {
 			if condition.Type == appsv1.ReplicaSetReplicaFailure && condition.Status == v1.ConditionTrue {
 				l.FailingSince = c.HostTime(condition.LastTransitionTime.Time)
@@ -151,7 +153,20 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.
 	if !l.Foreign && (i < 0 || status.Clusters[i].Content == "" || status.Clusters[i].Content == contentOf(template)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
-	return l, identity{uid: meta.UID, version: meta.ResourceVersion}
+	return l, identity{uid: meta.UID, version: meta.ResourceVersion, acted: acted}
+}
+
+// actedOn reports whether the controllers of a Deployment have said that they know its number, and it has passed
+// the number on to its ReplicaSets: no pods are deleted any more for an earlier one.
+func actedOn(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bool {
+	left := ptr.Deref(d.Spec.Replicas, 1)
+	for _, r := range sets {
+		if r.Status.ObservedGeneration < r.Generation {
+			return false
+		}
+		left -= ptr.Deref(r.Spec.Replicas, 1)
+	}
+	return left == 0 && d.Status.ObservedGeneration >= d.Generation
 }
 
 // contentOf is the hash of a pod template.

@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 func web() *v1alpha1.FederatedReplicaSet {
@@ -52,54 +54,53 @@ func TestLocalOf(t *testing.T) {
 }
 
 // What was sent counts until it shows, or until it is clear that it will not.
-func TestOutbox(t *testing.T) {
+func TestWhatWasSent(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	key := types.NamespacedName{Namespace: "shop", Name: "web"}
 	old, sent := federation.Local{Exists: true, Replicas: 3}, federation.Local{Exists: true, Replicas: 5}
 	w := federation.Write{Cluster: "a", From: 3, To: 5}
+	made := func(version string) func(*memory) {
+		return func(m *memory) { m.answered(key, federation.Answer{Write: w}, true, version) }
+	}
 	for name, c := range map[string]struct {
-		happens func(*outbox)
+		happens func(*memory)
 		version string
 		after   time.Duration
 		want    int32
 	}{
-		"under way":         {func(*outbox) {}, "10", 0, 5},
-		"made, not shown":   {func(o *outbox) { o.arrived(key, w, "11", "") }, "10", 0, 5},
-		"made, shown":       {func(o *outbox) { o.arrived(key, w, "11", "") }, "11", 0, 3},
-		"overtaken":         {func(o *outbox) { o.arrived(key, w, "11", "") }, "12", 0, 3},
-		"failed":            {func(o *outbox) { o.failed(key, federation.Failure{Write: w}) }, "10", 0, 3},
-		"out of reach":      {func(o *outbox) { o.drop(key, "a") }, "10", 0, 3},
-		"no answer":         {func(*outbox) {}, "10", patience + 1, 3},
-		"etcd was restored": {func(o *outbox) { o.arrived(key, w, "11", "") }, "5", patience, 5},
-		"and time is over":  {func(o *outbox) { o.arrived(key, w, "11", "") }, "5", patience + 1, 3},
-		"another has come":  {func(o *outbox) { o.arrived(key, federation.Write{Cluster: "a", To: 4}, "9", "") }, "10", 0, 5},
-		"the object is new": {func(o *outbox) { o.arrived(key, w, "11", "") }, "", 0, 5},
+		"under way":         {func(*memory) {}, "10", 0, 5},
+		"made, not shown":   {made("11"), "10", 0, 5},
+		"made, shown":       {made("11"), "11", 0, 3},
+		"overtaken":         {made("11"), "12", 0, 3},
+		"failed":            {func(m *memory) { m.answered(key, federation.Answer{Write: w}, false, "") }, "10", 0, 3},
+		"out of reach":      {func(m *memory) { m.drop(key, "a") }, "10", 0, 3},
+		"no answer":         {func(*memory) {}, "10", patience + 1, 3},
+		"etcd was restored": {made("11"), "5", patience, 5},
+		"and time is over":  {made("11"), "5", patience + 1, 3},
+		"another has come": {func(m *memory) {
+			m.answered(key, federation.Answer{Write: federation.Write{Cluster: "a", To: 4}}, true, "9")
+		}, "10", 0, 5},
+		"the object is new": {made("11"), "", 0, 5},
 	} {
-		o := &outbox{}
-		o.send(key, letter{write: w, at: now, local: sent})
-		c.happens(o)
-		if got := o.over(key, "a", old, c.version, now.Add(c.after)); got.Replicas != c.want {
+		m := &memory{}
+		m.send(key, sending{write: w, at: now, local: sent})
+		c.happens(m)
+		timer := podhealth.Timer{Now: now.Add(c.after)}
+		if got := m.read(key, "a", old, identity{version: c.version}, &timer); got.Replicas != c.want {
 			t.Errorf("%s: %d, want %d", name, got.Replicas, c.want)
 		}
+		if end := now.Add(patience + 1); c.want == 5 && !timer.Next.Equal(end) || c.want == 3 && !timer.Next.IsZero() { // then a pass is made, whatever else happens
+			t.Errorf("%s: next at %v", name, timer.Next)
+		}
 	}
-	o := &outbox{}
-	if at := o.expires(key, now); !at.IsZero() {
-		t.Errorf("expires at %v", at)
+	m := &memory{}
+	m.answered(key, federation.Answer{Write: w, Refused: "no"}, false, "")
+	first := m.answers(key)
+	m.answered(key, federation.Answer{Write: w, Refused: "no more"}, false, "")
+	if m.stored(key, len(first)); len(first) != 1 || len(m.answers(key)) != 1 {
+		t.Errorf("%+v, then %+v", first, m.answers(key))
 	}
-	o.send(key, letter{write: w, at: now, local: sent})
-	if at := o.expires(key, now); at.Sub(now) != patience+1 { // then a pass is made, whatever else happens
-		t.Errorf("expires at %v", at)
-	}
-	if at := o.expires(key, now.Add(patience+1)); !at.IsZero() {
-		t.Errorf("expires again at %v", at)
-	}
-	failure := federation.Failure{Write: w, Refused: "no"}
-	o.failed(key, failure)
-	if taken := o.take(key); len(taken) != 1 || len(o.take(key)) != 0 {
-		t.Errorf("%+v", taken)
-	}
-	o.put(key, []federation.Failure{failure})
-	if o.forget(key); len(o.take(key)) != 0 {
+	if m.forget(key); len(m.answers(key)) != 0 {
 		t.Error("not forgotten")
 	}
 }
@@ -122,6 +123,33 @@ func TestMaxUnavailable(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A Deployment has acted when it has passed its number on, and its ReplicaSets have acted.
+func TestActedOn(t *testing.T) {
+	set := func(size int32, observed int64) *appsv1.ReplicaSet {
+		r := &appsv1.ReplicaSet{}
+		r.Generation, r.Spec.Replicas, r.Status.ObservedGeneration = 3, &size, observed
+		return r
+	}
+	for name, c := range map[string]struct {
+		observed int64
+		sets     []*appsv1.ReplicaSet
+		want     bool
+	}{
+		"all have acted":          {2, []*appsv1.ReplicaSet{set(0, 3), set(8, 3)}, true},
+		"the Deployment has not":  {1, []*appsv1.ReplicaSet{set(8, 3)}, false},
+		"a ReplicaSet has not":    {2, []*appsv1.ReplicaSet{set(0, 2), set(8, 3)}, false},
+		"they are as they were":   {2, []*appsv1.ReplicaSet{set(5, 3)}, false},
+		"they are not there yet":  {2, nil, false},
+		"a rollout is on its way": {2, []*appsv1.ReplicaSet{set(3, 3), set(7, 3)}, false},
+	} {
+		d := &appsv1.Deployment{}
+		d.Generation, d.Spec.Replicas, d.Status.ObservedGeneration = 2, ptr.To[int32](8), c.observed
+		if got := actedOn(d, c.sets); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

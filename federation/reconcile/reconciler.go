@@ -43,7 +43,7 @@ type reconciler struct {
 	members *members.Members
 	metrics *Metrics
 	clock   clock.PassiveClock
-	sent    *outbox
+	known   memory
 	ledger  ledger
 	// deletions are how objects are deleted.
 	deletions deletions
@@ -59,7 +59,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	f := &v1alpha1.FederatedReplicaSet{}
 	err := r.live.Get(ctx, key, f)
 	if apierrors.IsNotFound(err) {
-		r.sent.forget(key)
+		r.known.forget(key)
 		r.ledger.forget(key.String())
 		r.metrics.set.ForgetObject(key)
 		return reconcile.Result{}, nil
@@ -94,40 +94,37 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	took := passes.Stopwatch(r.clock, r.metrics.phases)
-	failures := r.sent.take(key)
-	status, all := federation.Settle(federation.Input{Generation: f.Generation, Status: f.Status, Now: r.clock.Now()}, federation.Decision{Status: f.Status}, failures, r.clock.Now())
-	in, err := r.observe(ctx, key, f, status)
-	if err != nil {
-		r.sent.put(key, failures)
-		r.metrics.passed(false, 0, err)
-		return reconcile.Result{}, err
-	}
+	answers := r.known.answers(key)
+	status, all := federation.Answered(f.Status, answers, r.clock.Now())
+	timer := podhealth.Timer{Now: r.clock.Now()}
+	in, err := r.observe(ctx, f, status, &timer)
 	took(phaseObserve)
-	d, err := r.decide(ctx, in)
-	if err != nil {
-		r.sent.put(key, failures)
-		r.metrics.passed(false, 0, err)
-		return reconcile.Result{}, err
+	var d federation.Decision
+	if err == nil {
+		d, err = r.decide(ctx, in)
+		took(phaseDecide)
 	}
-	took(phaseDecide)
 	before := f.ResourceVersion
-	err = r.store(ctx, f, d.Status)
+	if err == nil {
+		err = r.store(ctx, f, d.Status)
+		took(phaseStore)
+	}
 	r.metrics.passed(f.ResourceVersion != before, len(d.Writes), err)
-	took(phaseStore)
-	if err != nil {
-		r.sent.put(key, failures)
-		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: passes.FirstRetry}, nil
-		}
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: passes.FirstRetry}, nil
+	case err != nil:
 		return reconcile.Result{}, err
 	}
+	r.known.stored(key, len(answers))
 	for _, w := range d.Writes {
 		r.send(ctx, key, f, w, eventsOf(d.Events, w.Cluster, true))
+		timer.After(timer.Now.Add(patience)) // then a pass is made, whatever else happens
 	}
 	r.record(f, append(all, eventsOf(d.Events, "", false)...))
 	took(phaseSend)
 	r.metrics.gauges.See(key, d.Status)
-	return passes.At(r.clock.Now(), d.Next, r.sent.expires(key, in.Now)), nil
+	return passes.At(r.clock.Now(), d.Next, timer.Next), nil
 }
 
 // reading reports that the program has just started and a cluster in which the object has replicas was
@@ -148,11 +145,10 @@ func (r *reconciler) reading(f *v1alpha1.FederatedReplicaSet) bool {
 	})
 }
 
-// observe is all that a decision depends on.
-func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus) (federation.Input, error) {
-	in := federation.Input{
-		Key: key.String(), Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: status, Now: r.clock.Now(),
-	}
+// observe is all that a decision depends on. The timer collects when what is known now counts no more.
+func (r *reconciler) observe(ctx context.Context, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus, t *podhealth.Timer) (federation.Input, error) {
+	key := client.ObjectKeyFromObject(f)
+	in := federation.Input{Key: key.String(), Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: status, Now: t.Now}
 	var all v1alpha1.MemberClusterList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("listing MemberClusters: %w", err)
@@ -176,10 +172,9 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 				}
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
 				local.Failing = pods.NotStarted(in.Now, act)
-				o.Local = r.sent.over(key, m.Name, local, id.version, in.Now)
-				o.Local.Staying = r.sent.staying(key, m.Name, acted(c, f), in.Now)
+				o.Local = r.known.read(key, m.Name, local, id, t)
 			} else {
-				r.sent.drop(key, m.Name)
+				r.known.drop(key, m.Name)
 			}
 		}
 		in.Clusters = append(in.Clusters, o)
@@ -253,7 +248,7 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	if !known {
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}
-	in, err := r.observe(ctx, key, f, f.Status)
+	in, err := r.observe(ctx, f, f.Status, &podhealth.Timer{Now: r.clock.Now()})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -299,9 +294,11 @@ func (d *deletions) orphans(f *v1alpha1.FederatedReplicaSet) (orphan, known bool
 // where and why.
 func (r *reconciler) clear(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, in federation.Input) (bool, error) {
 	refused := map[string]string{}
-	for _, failure := range r.sent.take(key) {
-		refused[failure.Write.Cluster] = failure.Refused
+	answers := r.known.answers(key)
+	for _, a := range answers {
+		refused[a.Write.Cluster] = a.Refused
 	}
+	r.known.stored(key, len(answers))
 	var left []string
 	var deletes []federation.Write
 	for _, c := range in.Clusters {

@@ -62,7 +62,7 @@ func newHost(t *testing.T, change func(*v1alpha1.FederatedReplicaSet)) *host {
 					return c.SubResource(sub).Patch(ctx, o, p, opts...)
 				},
 			}).Build(),
-		events: passes.Recorder{EventRecorder: events.NewFakeRecorder(100), Action: action}, members: members.New(members.Options{}), clock: clock.RealClock{}, sent: &outbox{},
+		events: passes.Recorder{EventRecorder: events.NewFakeRecorder(100), Action: action}, members: members.New(members.Options{}), clock: clock.RealClock{},
 		triggers: &passes.Triggers{}, begun: func() time.Time { return time.Time{} },
 	}
 	h.live = h.client
@@ -113,7 +113,7 @@ func TestNothingIsWrittenWhenSettled(t *testing.T) {
 // E1: what a cluster refuses is stored by the next pass whose status can be stored.
 func TestE1RefusalIsStored(t *testing.T) {
 	h := newHost(t, plain)
-	h.sent.failed(shop, federation.Failure{Write: federation.Write{Cluster: "a", From: 3, To: 4}, Refused: "no such field"})
+	h.known.answered(shop, federation.Answer{Write: federation.Write{Cluster: "a", From: 3, To: 4}, Refused: "no such field"}, false, "")
 	h.refuses = apierrors.NewConflict(schema.GroupResource{Resource: "federatedreplicasets"}, "web", nil)
 	if err := h.pass(t); err != nil { // somebody else has changed the object: it is read again
 		t.Fatal(err)

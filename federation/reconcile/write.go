@@ -43,7 +43,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 		l.Foreign, l.Revision, l.RolledOut = false, federation.Revision(&f.Spec), false
 	}
 	sent := r.clock.Now()
-	r.sent.send(key, letter{write: w, at: sent, local: l})
+	r.known.send(key, sending{write: w, at: sent, local: l})
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
 	c.Do(r.triggers.Context(), key.String(), func(ctx context.Context, member client.Client) {
 		o, about, err := write(ctx, member, order{w, f, id.uid, c.View().Takeover, about})
@@ -51,17 +51,17 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 		if err == nil || errors.Is(err, errRecreate) {
 			r.record(f, about)
 		}
+		answer := federation.Answer{Write: w}
 		if err == nil {
 			log.Info("Written", "why", w.Why)
-			content := ""
 			if w.Content {
-				content = contentIn(o)
+				answer.Content = contentIn(o)
 			}
-			r.sent.arrived(key, w, o.GetResourceVersion(), content)
 		} else {
 			log.Info("Could not write", "problem", members.Explain(err))
-			r.sent.failed(key, federation.Failure{Write: w, Refused: refusal(f, err)})
+			answer.Refused = refusal(f, err)
 		}
+		r.known.answered(key, answer, err == nil, o.GetResourceVersion())
 		r.triggers.Pass(key, settle) // the change may have shown, and been passed over, while the answer was under way
 	})
 }
