@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
@@ -78,35 +79,25 @@ func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observ
 // wayBack is the shortest path from a Balancer through one of its targets back to it; nil if there
 // is none. The function next returns the targets that are Balancers.
 func wayBack(from, by string, next func(string) ([]string, error)) ([]string, error) {
-	cameFrom := map[string]string{by: from}
-	for queue := []string{by}; len(queue) > 0; queue = queue[1:] {
-		targets, err := next(queue[0])
+	seen := sets.New(by)
+	for queue := [][]string{{from, by}}; len(queue) > 0; queue = queue[1:] {
+		way := queue[0]
+		targets, err := next(way[len(way)-1])
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range targets {
-			if _, seen := cameFrom[t]; seen {
-				continue
+			on := append(slices.Clone(way), t)
+			switch {
+			case t == from:
+				return on, nil
+			case !seen.Has(t):
+				seen.Insert(t)
+				queue = append(queue, on)
 			}
-			cameFrom[t] = queue[0]
-			if t == from {
-				return traced(from, cameFrom), nil
-			}
-			queue = append(queue, t)
 		}
 	}
 	return nil, nil
-}
-
-// traced is the path that ends here, which is also where it begins.
-func traced(end string, cameFrom map[string]string) []string {
-	way := []string{end}
-	for at := cameFrom[end]; at != end; at = cameFrom[at] {
-		way = append(way, at)
-	}
-	way = append(way, end)
-	slices.Reverse(way)
-	return way
 }
 
 // balancersAmong are the names of the targets that are Balancers. A Balancer that is being deleted

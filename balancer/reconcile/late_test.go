@@ -73,13 +73,13 @@ type lateWorld struct {
 	seed    uint64
 	r       *rand.Rand
 	in      balancer.Input
-	known   shrinks
+	known   sizes
 	targets []*lateTarget
 	writes  int
 }
 
 func newLateWorld(t *testing.T, seed uint64) *lateWorld {
-	w := &lateWorld{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 29))}
+	w := &lateWorld{t: t, seed: seed, known: sizes{}, r: rand.New(rand.NewPCG(seed, 29))}
 	w.in = balancer.Input{Key: "shop/web", Generation: 1, Spec: balancerOf("web", 24, "a", "b", "c").Spec, Now: start}
 	for range w.in.Spec.Targets {
 		upTo := func(d time.Duration) int { return 1 + w.r.IntN(int(d/tick)) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
 // readsAtATime is how many targets of a Balancer are read at the same time.
@@ -47,6 +49,13 @@ func (o *observation) conflict(target, format string, args ...any) {
 	}
 }
 
+// overlap leaves two targets alone that select the same pods.
+func (o *observation) overlap(one, other, format, what string) {
+	const remedy = "; give them selectors that have no pod in common"
+	o.conflict(one, format+remedy, what, other)
+	o.conflict(other, format+remedy, what, one)
+}
+
 // observe reads all that a decision about the Balancer depends on. A target that cannot be read is
 // not an error.
 func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observation, error) {
@@ -71,8 +80,31 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	if err := r.pods(ctx, b, &o); err != nil {
 		return o, err
 	}
-	o.soon(r.memory(client.ObjectKeyFromObject(b)).shrinks.observe(o.input.Targets, o.input.Now))
+	o.soon(r.memory(client.ObjectKeyFromObject(b)).sizes.observe(o.input.Targets, o.input.Now))
 	return o, nil
+}
+
+// sizes are what was read of the sizes of targets, by name.
+type sizes map[string]*replica.Sizes
+
+// observe notes how many pods of each target stay for sure, and returns after how long that changes; 0 if time alone
+// does not change it. A Scale does not say what its workload controller has done: its pods do.
+func (s sizes) observe(targets []balancer.TargetObservation, now time.Time) time.Duration {
+	timer := podhealth.Timer{Now: now}
+	maps.DeleteFunc(s, func(name string, _ *replica.Sizes) bool {
+		return !slices.ContainsFunc(targets, func(t balancer.TargetObservation) bool { return t.Name == name })
+	})
+	for i := range targets {
+		t := &targets[i]
+		if s[t.Name] == nil {
+			s[t.Name] = &replica.Sizes{}
+		}
+		if t.Err == nil {
+			s[t.Name].Read(t.Replicas, func(smaller int32) bool { return len(t.Pods) <= int(smaller) }, now)
+		}
+		t.Staying = s[t.Name].Staying(&timer)
+	}
+	return max(0, timer.Next.Sub(now))
 }
 
 // reading is the result of reading a target.
@@ -170,8 +202,7 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		}
 		text := s.Selector.String()
 		if first, taken := chosen[text]; taken {
-			o.conflict(t.Name, "it has selector %s, as target %s has; give them selectors that have no pod in common", text, first)
-			o.conflict(first, "it has selector %s, as target %s has; give them selectors that have no pod in common", text, t.Name)
+			o.overlap(t.Name, first, "it has selector %s, as target %s has", text)
 		}
 		chosen[text] = t.Name
 		pods, err := r.list(ctx, b.Namespace, s.Selector)
@@ -180,8 +211,7 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		}
 		for _, pod := range pods {
 			if first, taken := owner[pod.Name]; taken {
-				o.conflict(t.Name, "it selects pod %s, as target %s does; give them selectors that have no pod in common", pod.Name, first)
-				o.conflict(first, "it selects pod %s, as target %s does; give them selectors that have no pod in common", pod.Name, t.Name)
+				o.overlap(t.Name, first, "it selects pod %s, as target %s does", pod.Name)
 				continue
 			}
 			owner[pod.Name] = t.Name

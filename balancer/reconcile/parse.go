@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,32 +23,22 @@ func untyped() *unstructured.Unstructured {
 
 // parse converts an object to a Balancer, unless it is one already.
 func parse(o client.Object) (*v1alpha1.Balancer, error) {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		b, ok := o.(*v1alpha1.Balancer)
-		if !ok {
-			return nil, fmt.Errorf("%T is not a Balancer", o)
-		}
+	if b, ok := o.(*v1alpha1.Balancer); ok {
 		return b, nil
 	}
-	text, err := u.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
 	b := &v1alpha1.Balancer{}
-	if err := json.Unmarshal(text, b); err != nil {
-		return nil, err
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = json.Unmarshal(text, b)
 	}
-	return b, nil
+	return b, err
 }
 
 // balancers reads Balancers from the cache. Each version is parsed once. Balancers that do not
 // parse are left out.
 type balancers struct {
-	cache client.Reader
-
-	mu     sync.Mutex
-	parsed map[types.UID]version
+	cache  client.Reader
+	parsed sync.Map // version by UID
 }
 
 // version is a Balancer at a resource version; nil if it does not parse.
@@ -91,30 +80,24 @@ func (s *balancers) get(ctx context.Context, key types.NamespacedName) (*v1alpha
 
 // of parses an object, unless this version of it was parsed before.
 func (s *balancers) of(u *unstructured.Unstructured) *v1alpha1.Balancer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	uid, resource := u.GetUID(), u.GetResourceVersion()
-	if known, ok := s.parsed[uid]; ok && known.resource == resource && uid != "" {
-		return known.balancer
+	if known, ok := s.parsed.Load(uid); ok && uid != "" && known.(version).resource == resource {
+		return known.(version).balancer
 	}
 	b, err := parse(u)
 	if err != nil {
 		b = nil // a pass over it reports the error
 	}
-	if s.parsed == nil {
-		s.parsed = map[types.UID]version{}
-	}
-	s.parsed[uid] = version{resource, b}
+	s.parsed.Store(uid, version{resource, b})
 	return b
 }
 
 // forget drops a Balancer that does not exist any more.
 func (s *balancers) forget(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for uid, v := range s.parsed {
-		if v.balancer == nil || v.balancer.Namespace == key.Namespace && v.balancer.Name == key.Name {
-			delete(s.parsed, uid)
+	s.parsed.Range(func(uid, known any) bool {
+		if b := known.(version).balancer; b == nil || client.ObjectKeyFromObject(b) == key {
+			s.parsed.Delete(uid)
 		}
-	}
+		return true
+	})
 }

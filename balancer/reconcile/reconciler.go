@@ -63,12 +63,12 @@ type reconciler struct {
 type memory struct {
 	// unstored are the sizes that were written to targets, or may have been, and may not be in the status.
 	unstored map[string]int32
-	// shrinks are the targets whose pods may be about to be deleted for a smaller size.
-	shrinks shrinks
+	// sizes are those of the targets, by name; none are known after a start of the controller.
+	sizes sizes
 }
 
 func (r *reconciler) memory(key types.NamespacedName) *memory {
-	known, _ := r.known.LoadOrStore(key, &memory{unstored: map[string]int32{}})
+	known, _ := r.known.LoadOrStore(key, &memory{unstored: map[string]int32{}, sizes: sizes{}})
 	return known.(*memory)
 }
 
@@ -125,7 +125,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 		done = r.write(ctx, &found, d.Writes)
 		r.recordWrites(ctx, b, done)
 	}
-	status := done.settle(&found.input, d.Status, r.clock.Now())
+	status := done.correct(&found.input, d.Status, r.clock.Now())
 	lap(phaseWrite)
 
 	if failures == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/replica"
 )
 
@@ -90,21 +91,24 @@ func (r *reconciler) write(ctx context.Context, found *observation, writes []bal
 	if down < 0 {
 		down = len(writes)
 	}
-	done := make(outcomes, 0, len(writes))
-	var grown, failed, shrunk int64
-	for _, w := range writes[:down] {
-		o := outcome{Write: w, wanted: w.To, err: r.scale(ctx, found, w)}
-		grown += int64(w.To - w.From)
+	var failed, change int64
+	for _, w := range writes {
+		change += int64(w.To) - int64(w.From)
+	}
+	done := r.make(ctx, found, writes[:down], writes[:down])
+	for _, o := range done {
 		if o.err != nil {
-			failed += int64(w.To - w.From)
+			failed += int64(o.To) - int64(o.From)
 		}
-		done = append(done, o)
 	}
-	for _, w := range writes[down:] {
-		shrunk += int64(w.From - w.To)
-	}
-	for i, w := range hold(writes[down:], replaced(grown, shrunk, failed)) {
-		o := outcome{Write: w, wanted: writes[down+i].To}
+	return append(done, r.make(ctx, found, hold(writes[down:], replaced(change, failed)), writes[down:])...)
+}
+
+// make makes writes, of which parts may be held back.
+func (r *reconciler) make(ctx context.Context, found *observation, writes, decided []balancer.Write) outcomes {
+	done := make(outcomes, 0, len(writes))
+	for i, w := range writes {
+		o := outcome{Write: w, wanted: decided[i].To}
 		if w.To != w.From {
 			o.err = r.scale(ctx, found, w)
 		}
@@ -115,7 +119,7 @@ func (r *reconciler) write(ctx context.Context, found *observation, writes []bal
 
 // replaced is how many of the replicas that could not be added were to replace others. Those by
 // which the sum was to grow count as failed first.
-func replaced(grown, shrunk, failed int64) int64 { return max(0, failed-max(0, grown-shrunk)) }
+func replaced(change, failed int64) int64 { return max(0, failed-max(0, change)) }
 
 // hold reduces writes that make targets smaller by n replicas in all, beginning with the last and
 // smallest.
@@ -149,9 +153,9 @@ func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.W
 	return err
 }
 
-// settle corrects the status of the decision, which assumes that all writes succeed. The writes
+// correct corrects the status of the decision, which assumes that all writes succeed. The writes
 // ended now.
-func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus, now time.Time) v1alpha1.BalancerStatus {
+func (done outcomes) correct(in *balancer.Input, status v1alpha1.BalancerStatus, now time.Time) v1alpha1.BalancerStatus {
 	status.Moves = done.moves(in.Status.Moves, status.Moves, now)
 	if !done.failed() {
 		return status
@@ -175,12 +179,10 @@ func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus, 
 	}
 	// The decision may have called the Balancer balanced. The time of the condition depends on what
 	// was stored before.
-	since := metav1.NewTime(in.Now.Truncate(time.Second))
-	if was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced); was != nil && was.Status == metav1.ConditionFalse {
-		since = was.LastTransitionTime
-	}
+	failed := podhealth.Condition(v1alpha1.ConditionBalanced, false, reasonNotWritten, strings.Join(problems, "; "))
+	dated := podhealth.Conditions(in.Status.Conditions, []metav1.Condition{failed}, in.Generation, in.Now)
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBalanced); c != nil {
-		c.Status, c.Reason, c.Message, c.LastTransitionTime = metav1.ConditionFalse, reasonNotWritten, strings.Join(problems, "; "), since
+		*c = *meta.FindStatusCondition(dated, v1alpha1.ConditionBalanced)
 	}
 	return status
 }

@@ -25,7 +25,7 @@ func TestHeldBackSumIsNeverTooLow(t *testing.T) {
 			downs = append(downs, balancer.Write{From: 100, To: 100 - n})
 			shrunk += int64(n)
 		}
-		for i, w := range hold(downs, replaced(grown, shrunk, failed)) {
+		for i, w := range hold(downs, replaced(grown-shrunk, failed)) {
 			if w.To < downs[i].To || w.To > w.From {
 				t.Fatalf("%d to %d became %d", w.From, downs[i].To, w.To)
 			}
