@@ -2,18 +2,13 @@ package nodegroupset
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/bits"
 	"slices"
+	"sort"
 
 	"github.com/evenkeel/evenkeel/apportion"
-)
-
-// Where capacities differ node after node is placed, so there is a limit to how many nodes can be
-// asked for, and to how many these can be in the groups.
-const (
-	maxByCapacity = 100_000
-	maxPlaced     = 1_000_000
 )
 
 // checkCapacities refuses capacities that some groups have and others have not.
@@ -29,25 +24,10 @@ func (r SplitRequest) checkCapacities() error {
 	if r.NodeCapacity > 0 && r.Groups[0].Capacity == 0 {
 		return apportion.Invalid("nodeCapacity", r.NodeCapacity, "the groups have no capacity")
 	}
-	if r.capacitiesDiffer() && r.Nodes > maxByCapacity {
-		return apportion.Invalid("nodes", r.Nodes, fmt.Sprintf("must not be greater than %d where the groups' capacities differ", maxByCapacity))
+	if r.capacitiesDiffer() && r.Nodes > MaxSize {
+		return apportion.Invalid("nodes", r.Nodes, fmt.Sprintf("must not be greater than %d where the groups' capacities differ", MaxSize))
 	}
 	return nil
-}
-
-// checkPlaced refuses nodes that stand for too many of the groups.
-func (r SplitRequest) checkPlaced() error {
-	least, room := int64(MaxSize), int64(0)
-	for _, g := range r.Groups {
-		if g.Size < g.Max {
-			least, room = min(least, g.Capacity), room+g.Max-g.Size
-		}
-	}
-	if r.NodeCapacity == 0 || min(room, scaledUp(r.Nodes, r.NodeCapacity, least)) <= maxPlaced {
-		return nil
-	}
-	return apportion.Invalid("nodeCapacity", r.NodeCapacity, fmt.Sprintf(
-		"makes the nodes more than %d of capacity %d: too many where the groups' capacities differ", maxPlaced, least))
 }
 
 // capacitiesDiffer reports whether it makes a difference to share capacity instead
@@ -106,80 +86,159 @@ func scaledUp(n, by, over int64) int64 {
 	return int64(min(quotient, 1<<63-1))
 }
 
-// capacitySplitter places node after node. Each goes to the group that is below its
-// min, the smallest first; else to the first portion below its base; else to the
-// portion that the policy favours: with Proportional the one that a further node
-// leaves least above its weight (Webster's method, which for two portions is that of
-// the largest remainder). Within a portion it goes to the group with the least
-// capacity.
+// capacitySplitter shares nodes as if one after the other were placed. Each goes to the group that is
+// below its min, the smallest first; else to the first portion below its base; else to the portion that
+// the policy favours: with Proportional the one that a further node leaves least above its weight
+// (Webster's method, which for two portions is that of the largest remainder). Within a portion it goes
+// to the group with the least capacity.
+//
+// What a group or a portion has only grows, so nearly all nodes can be placed at once: those for which
+// it is below a level that all of them reach. The level is found by bisection, in floating point and a
+// little too low, and the nodes that remain are placed one after the other.
 type capacitySplitter struct {
 	*splitter
-	worth int64 // of one of the nodes that are asked for; 0 if nodes are counted
+	worth int64  // of one of the nodes that are asked for; 0 if nodes are counted
+	open  []bool // the groups that quotas do not keep from growing
 }
 
 func (s *splitter) shareByCapacity() {
-	c := capacitySplitter{s, s.request.NodeCapacity}
-	s.left *= max(1, c.worth) // both are small
-	always := func() bool { return true }
-	c.fill(s.all(), func(k int) bool { return s.sizes[k] < s.groups[k].Min }, func(k int) int64 { return s.sizes[k] }, always)
+	c := capacitySplitter{s, s.request.NodeCapacity, make([]bool, len(s.groups))}
+	s.left *= max(1, c.worth) // both are MaxSize at most
+	c.fill(s.all(), func(k int) int64 { return s.groups[k].Min }, func(int) int64 { return 1 }, nil)
 	parts := s.parts()
 	for i := range parts {
-		p := &parts[i]
-		c.fillPart(p, func() bool { return p.capacity(s).Cmp(big.NewInt(p.Base)) < 0 })
+		c.fill(&parts[i], c.most, c.each, &parts[i].Base)
 	}
 	switch s.request.Policy {
 	case Proportional:
 		c.proportional(parts)
 	case Priority:
 		for i := range parts {
-			c.fillPart(&parts[i], always)
+			c.fill(&parts[i], c.most, c.each, nil)
 		}
 	default:
-		c.fillPart(s.all(), always)
+		c.fill(s.all(), c.most, c.each, nil)
 	}
 	s.left = (max(0, s.left) + max(1, c.worth) - 1) / max(1, c.worth)
 }
 
-// fillPart gives nodes to the groups of a portion as long as something holds.
-func (c *capacitySplitter) fillPart(p *part, goOn func() bool) {
-	c.fill(p, func(int) bool { return true }, c.capacity, goOn)
-}
+func (c *capacitySplitter) most(k int) int64 { return c.groups[k].Max }
 
-// fill gives nodes to the least of the groups of a portion that may have some.
-func (c *capacitySplitter) fill(p *part, may func(k int) bool, size func(k int) int64, goOn func() bool) {
-	for c.left > 0 && goOn() {
-		k := c.least(p, may, size)
+// each is the capacity of one node of a group.
+func (c *capacitySplitter) each(k int) int64 { return c.groups[k].Capacity }
+
+// fill gives nodes to the least of the groups of a portion, each up to a number of nodes, and the portion
+// up to a capacity, if one is given. A group is as large as its nodes times what each counts.
+func (c *capacitySplitter) fill(p *part, most, each func(k int) int64, end *int64) {
+	left := func() float64 {
+		if end == nil {
+			return math.Inf(1)
+		}
+		room, _ := new(big.Float).SetInt(new(big.Int).Sub(big.NewInt(*end), p.capacity(c.splitter))).Float64()
+		return room
+	}
+	for placed := 0; c.left > 0 && left() > 0; placed++ {
+		if c.worthwhile(placed) {
+			c.placeMany(math.MaxInt64/2, left(), func(level int, _ bool, more []int64) { c.upTo(p, int64(level), most, each, more) })
+		}
+		k := c.least(p, most, each)
 		if k < 0 {
 			return
 		}
-		c.place(k)
+		c.place(k, 1)
 	}
 }
 
-func (c *capacitySplitter) capacity(k int) int64 { return c.sizes[k] * c.groups[k].Capacity }
+// upTo says how many more nodes groups of a portion get that are smaller than a level before each of
+// them, and how much capacity the portion has with them.
+func (c *capacitySplitter) upTo(p *part, level int64, most, each func(k int) int64, more []int64) (capacity float64) {
+	for _, k := range p.members {
+		more[k] = 0
+		if below := level - c.sizes[k]*each(k); c.open[k] && below > 0 {
+			more[k] = max(0, min(most(k)-c.sizes[k], (below-1)/each(k)+1))
+		}
+		capacity += float64(c.sizes[k]+more[k]) * float64(c.groups[k].Capacity)
+	}
+	return capacity
+}
+
+// worthwhile reports whether to place many nodes at once, after so many that were placed one by one: that
+// costs as much as dozens of single nodes for each group.
+func (c *capacitySplitter) worthwhile(placed int) bool {
+	often := min(32*len(c.groups), 1000)
+	return placed%often == often-1
+}
+
+// placeMany places what groups get below the highest level at which neither the nodes nor a quota nor
+// so much capacity are used up. Below a level upTo says how many more nodes each gets at least, or of
+// all of them at most.
+func (c *capacitySplitter) placeMany(levels int, capacity float64, upTo func(level int, all bool, more []int64)) {
+	for k := range c.open {
+		c.open[k] = !slices.ContainsFunc(c.quotas, func(q quota) bool { return q.headroom(k) < 1 })
+	}
+	more := make([]int64, len(c.groups))
+	level := sort.Search(levels, func(below int) bool {
+		upTo(below+1, true, more)
+		return !c.fits(more, capacity)
+	})
+	if level == 0 {
+		return
+	}
+	upTo(level, false, more)
+	for k, n := range more {
+		c.place(k, n)
+	}
+}
+
+// fits reports whether so many more nodes leave something of all that bounds them. What is summed in
+// floating point may be a little less than it is.
+func (c *capacitySplitter) fits(more []int64, capacity float64) bool {
+	const upward = 1 + 1e-9
+	var nodes, units float64
+	for k, n := range more {
+		nodes += float64(n)
+		units += float64(n) * float64(c.groups[k].Capacity)
+	}
+	used := nodes
+	if c.worth > 0 {
+		used = units
+	}
+	if used*upward >= float64(c.left) || units*upward >= capacity {
+		return false
+	}
+	for i := range c.quotas {
+		q, used := &c.quotas[i], 0.0
+		for k, n := range more {
+			used += float64(n) * float64(q.units[k])
+		}
+		if used > 0 && used*upward > float64(q.limit)-float64(q.used) {
+			return false
+		}
+	}
+	return true
+}
 
 // least is the least group with room that may have more; -1 if there is none.
-func (c *capacitySplitter) least(p *part, may func(k int) bool, size func(k int) int64) int {
-	best := -1
+func (c *capacitySplitter) least(p *part, most, each func(k int) int64) int {
+	best, least := -1, int64(0)
 	for _, k := range p.members {
-		if (best < 0 || size(k) < size(best)) && may(k) && c.hasRoom(k) {
-			best = k
+		if size := c.sizes[k] * each(k); (best < 0 || size < least) && c.sizes[k] < most(k) && c.hasRoom(k) {
+			best, least = k, size
 		}
 	}
 	return best
 }
 
-// place adds a node to a group.
-func (c *capacitySplitter) place(k int) {
-	c.sizes[k]++
+// place adds nodes to a group.
+func (c *capacitySplitter) place(k int, nodes int64) {
+	c.sizes[k] += nodes
 	for q := range c.quotas {
-		c.quotas[q].used = addUsage(c.quotas[q].used, 1, c.quotas[q].units[k])
+		c.quotas[q].used = addUsage(c.quotas[q].used, nodes, c.quotas[q].units[k])
 	}
 	if c.worth > 0 {
-		c.left -= c.groups[k].Capacity
-	} else {
-		c.left--
+		nodes *= c.groups[k].Capacity
 	}
+	c.left -= nodes
 }
 
 // hasRoom reports whether a group can take one more node, and notes the quota that
@@ -203,12 +262,20 @@ func (c *capacitySplitter) proportional(parts []part) {
 	parts = slices.DeleteFunc(parts, func(p part) bool { return p.Weight == 0 })
 	next, shares := make([]int, len(parts)), make([]*big.Rat, len(parts))
 	given := -1
-	for c.left > 0 {
+	for placed := 0; c.left > 0; placed++ {
+		if c.worthwhile(placed) {
+			c.placeMany(int(math.Float64bits(math.MaxFloat64)), math.Inf(1), func(level int, all bool, more []int64) {
+				for i := range parts {
+					c.upToShare(&parts[i], math.Float64frombits(uint64(level)), all, more)
+				}
+			})
+			given = -1
+		}
 		best := -1
 		for i := range parts {
 			p := &parts[i]
 			if given < 0 || given == i || len(c.quotas) > 0 {
-				if next[i] = c.least(p, func(int) bool { return true }, c.capacity); next[i] >= 0 {
+				if next[i] = c.least(p, c.most, c.each); next[i] >= 0 {
 					shares[i] = share(p.capacity(c.splitter), p.Base, c.groups[next[i]].Capacity, p.Weight)
 				}
 			}
@@ -219,9 +286,24 @@ func (c *capacitySplitter) proportional(parts []part) {
 		if best < 0 {
 			return
 		}
-		c.place(next[best])
+		c.place(next[best], 1)
 		given = best
 	}
+}
+
+// upToShare says how many more nodes groups of a portion get while the share of each node is smaller
+// than the given one: at least, or all of them and at most one more in each group.
+func (c *capacitySplitter) upToShare(p *part, share float64, all bool, more []int64) {
+	// The share of a node is less than twice the capacity beyond the base with it, and more than twice
+	// that without it.
+	most := float64(p.Base) + share*float64(p.Weight)/2
+	level := sort.Search(math.MaxInt64/2, func(below int) bool {
+		return c.upTo(p, int64(below)+1, c.most, c.each, more) > most
+	})
+	if all {
+		level++
+	}
+	c.upTo(p, int64(level), c.most, c.each, more)
 }
 
 func (p *part) capacity(s *splitter) *big.Int {

@@ -2,6 +2,8 @@ package nodegroupset
 
 import (
 	"fmt"
+	"maps"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -406,7 +408,7 @@ func TestSplitRefusesPortions(t *testing.T) {
 		"groups[1].capacity":    {Groups: []Group{{Name: "a", Capacity: 1}, {Name: "b"}}},
 		"groups[1].base":        {Groups: []Group{{Name: "a"}, {Name: "b", Base: -1}}},
 		"nodeCapacity":          {NodeCapacity: 1},
-		"nodes":                 {Nodes: maxByCapacity + 1, Groups: []Group{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 2}}},
+		"nodes":                 {Nodes: MaxSize + 1, Groups: []Group{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 2}}},
 	} {
 		if request.Groups == nil {
 			request.Groups = groups
@@ -416,23 +418,179 @@ func TestSplitRefusesPortions(t *testing.T) {
 	}
 }
 
-// TestOneNodeThatStandsForTooManyIsRefused: it used to be placed node after node, for hours.
-func TestOneNodeThatStandsForTooManyIsRefused(t *testing.T) {
-	groups := []Group{{Name: "a", Max: MaxSize, Capacity: 1}, {Name: "b", Max: MaxSize, Capacity: 2}}
-	for _, policy := range []Policy{Even, Priority, Proportional} {
-		request := SplitRequest{Nodes: 1, NodeCapacity: MaxSize, Policy: policy, Groups: slices.Clone(groups)}
-		request.Groups[0].Weight, request.Groups[1].Weight = 1, 1
-		_, err := Split(request)
-		wantInvalid(t, err, "nodeCapacity")
-		request.Classes = []Class{{Members: []string{"a", "b"}, Nodes: 1}}
-		request.NodeCapacity = 1 // a node of the class stands for one of a
-		if got, err := Split(request); err != nil || got.Unplaced != 0 {
-			t.Errorf("%+v, %v", got, err)
+// TestOneNodeThatStandsForVeryMany: the cost does not grow with what a node stands for.
+func TestOneNodeThatStandsForVeryMany(t *testing.T) {
+	for policy, want := range map[Policy][]int64{Even: {1<<30 - 1, 1 << 29}, Priority: {MaxSize, 0}, Proportional: {1<<30 - 1, 1 << 29}} {
+		request := SplitRequest{Nodes: 1, NodeCapacity: MaxSize, Policy: policy, Groups: []Group{
+			{Name: "a", Max: MaxSize, Capacity: 1, Weight: 1}, {Name: "b", Max: MaxSize, Capacity: 2, Weight: 1},
+		}}
+		got, err := Split(request)
+		if err != nil || !slices.Equal(sizesOf(got), want) {
+			t.Errorf("%s: %v, %v, want %v", policy, sizesOf(got), err, want)
 		}
-		request.Classes, request.NodeCapacity, request.Nodes = nil, 10, maxByCapacity
-		request.Groups[0].Max, request.Groups[1].Max = 3, 100 // there is no room for as many
-		if got, err := Split(request); err != nil || sizesOf(got)[0] != 3 || sizesOf(got)[1] != 100 {
-			t.Errorf("%+v, %v", got, err)
+		request.Nodes, request.NodeCapacity = MaxSize, MaxSize
+		if got, err := Split(request); err != nil || !slices.Equal(sizesOf(got), []int64{MaxSize, MaxSize}) || got.Unplaced != MaxSize-3 {
+			t.Errorf("%s: %v, %d unplaced, %v", policy, sizesOf(got), got.Unplaced, err)
+		}
+	}
+}
+
+// placeOneByOne is Split for groups whose capacities differ, as its rules are written down.
+func placeOneByOne(r SplitRequest) (sizes []int64, unplaced int64) {
+	at := map[string]int{}
+	for i, g := range r.Groups {
+		at[g.Name], sizes = i, append(sizes, g.Size)
+	}
+	byName := slices.Sorted(maps.Keys(at)) // with the chosen group in front
+	if i := slices.Index(byName, r.Chosen); i >= 0 {
+		byName = slices.Insert(slices.Delete(byName, i, i+1), 0, r.Chosen)
+	}
+	portions := r.Portions
+	if portions == nil {
+		names := byName
+		if r.Policy == Priority || r.hasBases() {
+			names = nil
+			for _, g := range r.Groups {
+				names = append(names, g.Name)
+			}
+		}
+		for _, name := range names {
+			g := r.Groups[at[name]]
+			portions = append(portions, Portion{Groups: []string{name}, Weight: g.Weight, Base: g.Base})
+		}
+	}
+	left := r.Nodes * max(1, r.NodeCapacity)
+	room := func(i int) bool {
+		for _, q := range r.Quotas {
+			used := int64(0)
+			for k, name := range q.Groups {
+				size := sizes[at[name]]
+				if at[name] == i {
+					size++
+				}
+				if q.Units != nil {
+					size *= q.Units[k]
+				}
+				used += size
+			}
+			if slices.Contains(q.Groups, r.Groups[i].Name) && used > q.Limit && (q.Units == nil || q.Units[slices.Index(q.Groups, r.Groups[i].Name)] > 0) {
+				return false
+			}
+		}
+		return sizes[i] < r.Groups[i].Max
+	}
+	capacity := func(names []string) (sum int64) {
+		for _, name := range names {
+			sum += sizes[at[name]] * r.Groups[at[name]].Capacity
+		}
+		return sum
+	}
+	least := func(names []string, size func(i int) int64) int { // -1 if none has room
+		best := -1
+		for _, name := range byName {
+			if i := at[name]; slices.Contains(names, name) && room(i) && size(i) >= 0 && (best < 0 || size(i) < size(best)) {
+				best = i
+			}
+		}
+		return best
+	}
+	byCapacity := func(i int) int64 { return sizes[i] * r.Groups[i].Capacity }
+	next := func() int {
+		if i := least(byName, func(i int) int64 {
+			if sizes[i] >= r.Groups[i].Min {
+				return -1
+			}
+			return sizes[i]
+		}); i >= 0 {
+			return i
+		}
+		for _, p := range portions {
+			if i := least(p.Groups, byCapacity); i >= 0 && capacity(p.Groups) < p.Base {
+				return i
+			}
+		}
+		if r.Policy != Priority && r.Policy != Proportional {
+			return least(byName, byCapacity)
+		}
+		best, share := -1, new(big.Rat)
+		for _, p := range portions {
+			i := least(p.Groups, byCapacity)
+			switch {
+			case i < 0:
+			case r.Policy == Priority:
+				return i
+			case p.Weight > 0:
+				if of := big.NewRat(2*(capacity(p.Groups)-p.Base)+r.Groups[i].Capacity, p.Weight); best < 0 || of.Cmp(share) < 0 {
+					best, share = i, of
+				}
+			}
+		}
+		return best
+	}
+	for left > 0 {
+		i := next()
+		if i < 0 {
+			break
+		}
+		sizes[i]++
+		if left--; r.NodeCapacity > 0 {
+			left -= r.Groups[i].Capacity - 1
+		}
+	}
+	return sizes, (max(0, left) + max(1, r.NodeCapacity) - 1) / max(1, r.NodeCapacity)
+}
+
+// TestSplitByCapacityIsNodeByNode: nodes that are placed at once are where one after the other would be.
+func TestSplitByCapacityIsNodeByNode(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 20_000 {
+		request := SplitRequest{Nodes: r.Int64N([]int64{5, 50, 500}[r.IntN(3)]), Policy: []Policy{Even, Priority, Proportional}[r.IntN(3)]}
+		for i := range 2 + r.IntN(5) {
+			g := Group{Name: string(rune('a' + i)), Size: r.Int64N(8), Max: r.Int64N([]int64{10, 1000}[r.IntN(2)]), Capacity: 1 + r.Int64N(5)}
+			g.Min = r.Int64N(min(g.Max, 6) + 1)
+			request.Groups = append(request.Groups, g)
+		}
+		r.Shuffle(len(request.Groups), func(i, j int) { request.Groups[i], request.Groups[j] = request.Groups[j], request.Groups[i] })
+		if !request.capacitiesDiffer() {
+			continue
+		}
+		if r.IntN(2) == 0 {
+			request.NodeCapacity = 1 + r.Int64N(6)
+		}
+		if r.IntN(2) == 0 {
+			request.Chosen = request.Groups[r.IntN(len(request.Groups))].Name
+		}
+		if r.IntN(2) == 0 {
+			parts := 1 + r.IntN(len(request.Groups))
+			request.Portions = make([]Portion, parts)
+			for i, g := range request.Groups {
+				p := &request.Portions[i%parts]
+				p.Name, p.Weight, p.Base = string(rune('p'+i%parts)), r.Int64N(4), max(0, r.Int64N(80)-40)
+				p.Groups = append(p.Groups, g.Name)
+			}
+		} else {
+			for i := range request.Groups {
+				request.Groups[i].Weight = r.Int64N(4)
+			}
+		}
+		for range r.IntN(3) {
+			q := Quota{Limit: r.Int64N(400)}
+			for _, g := range request.Groups {
+				if r.IntN(2) == 0 {
+					q.Groups, q.Units = append(q.Groups, g.Name), append(q.Units, r.Int64N(4))
+				}
+			}
+			if r.IntN(2) == 0 {
+				q.Units = nil
+			}
+			request.Quotas = append(request.Quotas, q)
+		}
+		got, err := Split(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sizes, unplaced := placeOneByOne(request); !slices.Equal(sizesOf(got), sizes) || got.Unplaced != unplaced {
+			t.Fatalf("%+v\nat once %v, %d unplaced; one by one %v, %d", request, sizesOf(got), got.Unplaced, sizes, unplaced)
 		}
 	}
 }

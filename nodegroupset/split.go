@@ -117,8 +117,9 @@ type SplitResult struct {
 // groups that stand in the way, the nodes of one class after the other are shared,
 // those with few members first.
 //
-// With quotas that lie within or beside each other as many nodes are placed as
-// fit; quotas that cross are never exceeded, but a cleverer plan may place more.
+// With quotas in nodes that lie within or beside each other as many nodes are placed
+// as fit. Quotas in other units and quotas that cross are never exceeded, but a
+// cleverer plan may place more.
 // The cost does not grow with the number of nodes. An impossible request is
 // refused with an *apportion.InvalidError.
 func Split(request SplitRequest) (SplitResult, error) {
@@ -138,8 +139,6 @@ func (r SplitRequest) split(byName []int) (SplitResult, error) {
 	uneven := r.capacitiesDiffer()
 	if !uneven {
 		r, unplaced = r.counted()
-	} else if err := r.checkPlaced(); err != nil {
-		return SplitResult{}, err
 	}
 	s := newSplitter(r, r.tieOrder(byName))
 	var err error

@@ -96,10 +96,10 @@ func BenchmarkSplit(b *testing.B) {
 	}
 }
 
-// BenchmarkSplitByCapacity shares cores 10:5:2 between portions of machines of several sizes, node
-// after node, and for comparison nodes of one size, whose number does not matter.
+// BenchmarkSplitByCapacity shares cores 10:5:2 between portions of machines of several sizes,
+// and for comparison nodes of one size.
 func BenchmarkSplitByCapacity(b *testing.B) {
-	for _, size := range []struct{ nodes, groups int64 }{{100, 3}, {1_000, 30}, {10_000, 30}} {
+	for _, size := range []struct{ nodes, groups int64 }{{100, 3}, {1_000, 30}, {10_000, 30}, {100_000_000, 30}} {
 		for _, mixed := range []bool{true, false} {
 			request := SplitRequest{Nodes: size.nodes, Policy: Proportional, NodeCapacity: 4000}
 			for k, weight := range []int64{10, 5, 2} {

@@ -230,6 +230,7 @@ func TestRefused(t *testing.T) {
 		{"NodeGroupSplit", "nodes: 1, groups: [{}]", []string{
 			"spec.groups[0].name: Required value: must be a name", "spec.groups[0].size: Required value: must be an integer", "spec.groups[0].max: Required value: must be an integer",
 		}},
+		{"NodeGroupSplit", "nodes: 1, nodeCapacity: 4, groups: [{name: a, size: 1, max: 1}]", []string{"spec.nodeCapacity: Invalid value: 4: the groups have no capacity"}},
 		{"ReplicaDistribution", "targets: [{name: a}]", []string{"spec.replicas: Required value: must be an integer"}},
 		{"ReplicaDistribution", "replicas: 1, relief: LaterOnly", []string{`spec.relief: Invalid value: "LaterOnly": may be set only with policy Priority`}},
 		{"ReplicaDistribution", "replicas: 1, rounding: a, minMode: b, shortage: c, pending: d, relief: e, tieBreak: f, policy: g", []string{

@@ -88,7 +88,7 @@ func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (any, error) {
 			template.Pods = append(template.Pods, &s.Groups[i].Pods[j])
 		}
 		if err := index.Set(s.Groups[i].Name, template); err != nil {
-			return nil, at(err, spec.Child("groups").Index(i))
+			return nil, templateAt(err, spec.Child("groups").Index(i))
 		}
 	}
 	status := &v1alpha1.NodeGroupSimilarityStatus{Differences: []v1alpha1.SimilarityDifference{}}
@@ -121,9 +121,14 @@ func at(err error, place *field.Path) *field.Error {
 	if !errors.As(err, &invalid) {
 		return field.Invalid(place, field.OmitValueType{}, err.Error())
 	}
-	path := invalid.Path
-	if rest, ok := strings.CutPrefix(path, "node"); ok {
-		path = "template" + rest // the engine's paths are about nodes, the document's about templates
+	return field.Invalid(place.Child(invalid.Path), invalid.Value, invalid.Reason)
+}
+
+// templateAt is at for an error about a node, which is the template of a group in the document.
+func templateAt(err error, group *field.Path) *field.Error {
+	var invalid *apportion.InvalidError
+	if errors.As(err, &invalid) && strings.HasPrefix(invalid.Path, "node") {
+		err = apportion.Invalid("template"+strings.TrimPrefix(invalid.Path, "node"), invalid.Value, invalid.Reason)
 	}
-	return field.Invalid(place.Child(path), invalid.Value, invalid.Reason)
+	return at(err, group)
 }
