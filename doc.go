@@ -38,7 +38,7 @@
 // are answered. loopback connects the two ends within a
 // test. page shows a state to people and programs, and simulate/htmlreport draws the results of
 // scenarios as one page. workloadspread/store writes the status of WorkloadSpreads, in which several
-// processes count pods, and workloadspread/dryrun asks whether pods would be created with their patches. controller runs controllers with a leader, controller/scale reads,
+// processes count pods, and workloadspread/workloads reads their workloads and pods, and asks whether pods would be created with their patches. controller runs controllers with a leader, controller/scale reads,
 // writes and watches the Scale of any kind, controller/owners finds the controllers of an object,
 // controller/passes is what controllers share that make passes over objects, and
 // controller/podcache says what a cache keeps of pods. metricset makes metrics and registers them.

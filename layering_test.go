@@ -77,7 +77,7 @@ var table = []row{
 	{layer: drivers, path: "sidecar/statuspage", peers: []string{"sidecar"}},
 	{layer: drivers, path: "internal/simulate", peers: []string{"internal/autoscaler", "sidecar"}, banned: logging},
 	{layer: drivers, path: "workloadspread/schedule", only: []string{"cloudprovider", "internal/controller/passes", "internal/metricset", "internal/provisioning", "nodegroupset/template", "predicates", "workloadspread"}, banned: append([]string{"os"}, logging...)},
-	{layer: drivers, path: "workloadspread/admission", only: []string{"api/v1alpha1", "internal/controller/owners", "internal/controller/passes", "internal/metricset", "workloadspread", "workloadspread/dryrun", "workloadspread/store"}, banned: logging},
+	{layer: drivers, path: "workloadspread/admission", only: []string{"api/v1alpha1", "internal/controller/owners", "internal/controller/passes", "internal/metricset", "workloadspread", "workloadspread/store", "workloadspread/workloads"}, banned: logging},
 
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb", "internal/spelling"}, banned: outside},
@@ -100,7 +100,7 @@ var table = []row{
 	{layer: edges, path: "internal/metricset", only: none, banned: outside},
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
 	{layer: edges, path: "internal/simulate/htmlreport", only: []string{"api/v1alpha1", "internal/spelling"}, banned: outside},
-	{layer: edges, path: "workloadspread/dryrun", only: []string{"api/v1alpha1", "workloadspread"}, banned: logging},
+	{layer: edges, path: "workloadspread/workloads", only: []string{"api/v1alpha1", "internal/controller/owners", "workloadspread"}, peers: []string{"internal/controller/owners"}, banned: logging},
 	{layer: edges, path: "workloadspread/store", only: []string{"api/v1alpha1", "internal/controller/passes", "internal/metricset"}, peers: []string{"internal/controller/passes", "internal/metricset"}, banned: logging},
 	{layer: edges, path: "internal/zonemarks", only: []string{"api/v1alpha1", "internal/document", "zonalshift"}, peers: []string{"internal/document"}, banned: logging},
 	{layer: edges, path: "internal/serving", only: []string{"internal/metricset"}, peers: []string{"internal/metricset"}, banned: logging},

@@ -130,9 +130,7 @@ func (p *pass) moveOn(timedOut []late) {
 	left := max(0, ptr.Deref(p.Spec.ScheduleStrategy.Adaptive.MaxReschedulesPerMinute, v1alpha1.DefaultMaxReschedulesPerMinute)-recent)
 	moved := min(left, int32(len(timedOut)))
 	for _, l := range timedOut[:moved] {
-		from := p.Spec.Subsets[l.subset].Name
-		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: l.Pod, Reason: ReasonRescheduled, Message: "it could not be scheduled in subset " + from})
-		p.decision.Events.Add(v1.EventTypeNormal, ReasonRescheduled, l.Name, "pod %s could not be scheduled in subset %s and is deleted, so that another one goes to a later subset", l.Name, from)
+		p.decision.Delete = append(p.decision.Delete, Deletion{l.Pod, "could not be scheduled in subset " + p.Spec.Subsets[l.subset].Name})
 	}
 	if moved > 0 {
 		p.status.Reschedules = &v1alpha1.ReplicaMoves{Count: recent + moved, LastTime: stamp(p.Now)}

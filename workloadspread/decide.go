@@ -60,7 +60,7 @@ type Decision struct {
 	Delete []Deletion
 	// Deferred are the pods that would move on if no node for them were on its way.
 	Deferred int
-	// Events are what there is to say, about pods or the WorkloadSpread.
+	// Events are what there is to say besides.
 	Events podhealth.Events
 	// Next is when to decide again if nothing happens before; zero if there is no need.
 	Next time.Time
@@ -68,8 +68,9 @@ type Decision struct {
 
 // Deletion is a pod to delete.
 type Deletion struct {
-	Pod             *v1.Pod
-	Reason, Message string
+	Pod *v1.Pod
+	// Why is what a sentence says of the pod.
+	Why string
 }
 
 // Decide looks at all pods.

@@ -335,7 +335,7 @@ func (e *explainer) steps() {
 	moves := map[*v1.Pod]bool{}
 	for _, m := range e.decision.Delete {
 		moves[m.Pod] = true
-		add(ActionDelete, m.Pod, m.Message)
+		add(ActionDelete, m.Pod, "it "+m.Why)
 	}
 	for _, pod := range e.in.Pods {
 		e.waits(pod, moves[pod])

@@ -132,8 +132,10 @@ func (p *newPod) in(o *v1alpha1.WorkloadSpread, i int, selector labels.Selector)
 // admit counts the pod and returns it with the rules of its subset.
 func (s *Server) admit(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPod) (map[string]any, error) {
 	var a workloadspread.Admission
+	found := o
 	_, err := s.store.Update(ctx, client.ObjectKeyFromObject(o), func(now *v1alpha1.WorkloadSpread, round *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-		if o = now; o.DeletionTimestamp != nil || !s.valid(o) {
+		o = now
+		if changed := o.UID != found.UID || o.Generation != found.Generation; o.DeletionTimestamp != nil || changed && len(workloadspread.Validate(&o.Spec, nil)) > 0 {
 			return nil, false, errNone
 		}
 		known, err := s.facts(round, o)
@@ -145,7 +147,7 @@ func (s *Server) admit(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPo
 		}
 		state := workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: known.Workload, Now: s.clock.Now(), Counted: known.counted}
 		if a = workloadspread.Admit(state, p.NewPod); a.Recount {
-			pods, err := s.podsOf(round.Context, o, known)
+			pods, _, err := s.reader.PodsOf(round.Context, o, known.Selector)
 			if err != nil {
 				return nil, false, err
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 // The paths of the webhooks.
@@ -60,27 +59,18 @@ type Options struct {
 
 // Server answers webhooks. It is safe for concurrent use.
 type Server struct {
-	cached client.Reader
+	reader workloads.Reader
 	live   client.Client
 	store  *store.Store
 	o      Options
 	clock  clock.PassiveClock
-	owners *owners.Owners
-
-	mu      sync.Mutex
-	checked map[types.UID]check // of specs
-	spoken  map[types.NamespacedName]time.Time
 }
 
 // New returns a Server that reads WorkloadSpreads from a cache, on which Watch was called, and all else
 // from the API server, with a client that does not cache. Counts are kept in the store.
 func New(cached client.Reader, live client.Client, s *store.Store, o Options) *Server {
 	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
-	now := clock.RealClock{}
-	return &Server{
-		cached: cached, live: live, store: s, o: o, clock: now, owners: owners.New(live, now),
-		checked: map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
-	}
+	return &Server{reader: workloads.Reader{Spreads: cached, Pods: live, Owners: owners.New(live, nil)}, live: live, store: s, o: o, clock: clock.RealClock{}}
 }
 
 // Handlers are the handlers of the webhooks by their paths.
@@ -91,51 +81,28 @@ func (s *Server) Handlers() map[string]http.Handler {
 	}
 }
 
-// Watch prepares a cache before it is started: it gets an index of WorkloadSpreads, and the Server
-// forgets those that are deleted.
+// Watch has the Server forget WorkloadSpreads that are deleted from a cache.
 func (s *Server) Watch(ctx context.Context, c cache.Cache) error {
-	if err := c.IndexField(ctx, &v1alpha1.WorkloadSpread{}, targetIndex, targetOf); err != nil {
-		return fmt.Errorf("indexing WorkloadSpreads by their target: %w", err)
-	}
 	informer, err := c.GetInformer(ctx, &v1alpha1.WorkloadSpread{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching WorkloadSpreads: %w", err)
 	}
 	_, err = informer.AddEventHandler(passes.Follow(func(before, now *v1alpha1.WorkloadSpread) {
 		if now == nil {
-			s.forget(before)
+			s.forget(client.ObjectKeyFromObject(before))
 		}
 	}))
 	return err
 }
 
-// forget drops what is known of a WorkloadSpread that was deleted.
-func (s *Server) forget(o *v1alpha1.WorkloadSpread) {
-	key := client.ObjectKeyFromObject(o)
+func (s *Server) forget(key types.NamespacedName) {
 	s.store.Forget(key)
 	s.o.Metrics.set.ForgetObject(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.checked, o.UID)
-	delete(s.spoken, key)
 }
 
-// eventPause is how long the same WorkloadSpread is silent after an event about new pods.
-const eventPause = 10 * time.Second
-
-// say records an event, unless there was one a moment ago.
+// say records an event about new pods.
 func (s *Server) say(o *v1alpha1.WorkloadSpread, reason, note string) {
-	if s.o.Events == nil {
-		return
-	}
-	key, now := client.ObjectKeyFromObject(o), s.clock.Now()
-	s.mu.Lock()
-	silent := now.Sub(s.spoken[key]) < eventPause
-	if !silent {
-		s.spoken[key] = now
-	}
-	s.mu.Unlock()
-	if !silent {
-		s.o.Events.Eventf(o, nil, v1.EventTypeWarning, reason, "AdmitPod", "%s", note)
+	if s.o.Events != nil {
+		passes.Recorder{EventRecorder: s.o.Events, Action: "AdmitPod"}.Record(o, nil, v1.EventTypeWarning, reason, note)
 	}
 }

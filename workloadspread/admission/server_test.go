@@ -68,7 +68,7 @@ func newWorld(t testing.TB, o Options, objects ...client.Object) *world {
 		mapper.Add(appsv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithStatusSubresource(&v1alpha1.WorkloadSpread{}).
-		WithIndex(&v1alpha1.WorkloadSpread{}, targetIndex, targetOf).WithObjects(objects...).
+		WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 				if err := fails(object); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/workloadspread"
-	"github.com/evenkeel/evenkeel/workloadspread/dryrun"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 // validateSpread refuses a WorkloadSpread that is invalid. A change of other things than the spec is
@@ -56,13 +56,13 @@ func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, 
 	if err != nil || len(errs) > 0 {
 		return errs, err
 	}
-	workload, err := targetObject(ctx, s.live, object)
+	workload, _, err := workloads.Get(ctx, s.live, s.live.RESTMapper(), object)
 	if err != nil && !apierrors.IsForbidden(err) { // what may not be read is not known
 		return nil, err
 	}
-	errs = workloadspread.Validate(&object.Spec, dryrun.TemplateOf(workload))
+	errs = workloadspread.Validate(&object.Spec, workloads.TemplateOf(workload))
 	if len(errs) == 0 {
-		problems := dryrun.Problems(ctx, s.live, object, workload)
+		problems := workloads.Problems(ctx, s.live, object, workload)
 		for i := range object.Spec.Subsets {
 			if problem := problems[object.Spec.Subsets[i].Name]; problem != "" {
 				errs = append(errs, field.Invalid(field.NewPath("spec", "subsets").Index(i).Child("patch"), "", problem))

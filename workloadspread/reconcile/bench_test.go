@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -40,6 +40,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -84,7 +85,7 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 	// Without managed fields, which nothing reads here, it is much faster.
 	tracker := clienttesting.NewObjectTracker(s, serializer.NewCodecFactory(s).UniversalDecoder())
 	b.server = fake.NewClientBuilder().WithScheme(s).WithRESTMapper(mapper).WithObjectTracker(tracker).WithObjects(objects...).WithStatusSubresource(&v1alpha1.WorkloadSpread{}).
-		WithIndex(&v1.Pod{}, byOwner, ownerOf).Build()
+		Build()
 	b.start()
 	return b
 }
@@ -100,7 +101,7 @@ func (b *bench) start() {
 			}
 			o := (&client.ListOptions{}).ApplyOptions(opts)
 			for i := range b.late.Items {
-				if pod := &b.late.Items[i]; o.FieldSelector.Matches(fields.Set{byOwner: strings.Join(ownerOf(pod), "")}) {
+				if pod := &b.late.Items[i]; o.LabelSelector.Matches(labels.Set(pod.Labels)) {
 					pods.Items = append(pods.Items, *pod)
 				}
 			}
@@ -129,10 +130,10 @@ func (b *bench) start() {
 		b.t.Fatal(err)
 	}
 	b.recorder = events.NewFakeRecorder(10000)
-	b.reconciler = newReconciler(access{
+	b.reconciler = &reconciler{
 		client: faulty, live: b.server, store: store.New(b.server, faulty, store.Options{}), mapper: b.server.RESTMapper(), watcher: watcher,
-		owners: owners.New(b.server, b.clock), seen: &seen{}, events: passes.Recorder{EventRecorder: b.recorder, Action: action},
-	}, m, b.clock)
+		reader: &workloads.Reader{Spreads: faulty, Pods: faulty, Owners: owners.New(b.server, b.clock)}, events: passes.Recorder{EventRecorder: b.recorder, Action: action}, metrics: m, clock: b.clock,
+	}
 }
 
 // write makes a write, several at a time.
@@ -188,24 +189,8 @@ func (b *bench) told() string {
 
 var spreadKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// look brings what is known of the owners of pods up to date, as the watch would.
-func (b *bench) look() {
-	b.t.Helper()
-	var pods v1.PodList
-	if b.late != nil {
-		pods = *b.late
-	} else if err := b.server.List(b.t.Context(), &pods); err != nil {
-		b.t.Fatal(err)
-	}
-	*b.seen = seen{}
-	for i := range pods.Items {
-		b.seen.add(&pods.Items[i])
-	}
-}
-
 func (b *bench) pass() (time.Duration, error) {
 	b.t.Helper()
-	b.look()
 	result, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: spreadKey})
 	return result.RequeueAfter, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -20,13 +19,11 @@ import (
 	"github.com/evenkeel/evenkeel/internal/provisioning/live"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 // Name is the name of the controller in flags, logs and metrics.
 const Name = "workloadspread"
-
-// byOwner is the index of pods by the UID of their controller.
-const byOwner = "metadata.ownerReferences.uid"
 
 // Autoscaler says what the cluster autoscaler does about pods.
 type Autoscaler interface {
@@ -64,13 +61,10 @@ func (c *Controller) Name() string { return Name }
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	o := c.options
 	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1.Pod{}, byOwner, ownerOf); err != nil {
-		return fmt.Errorf("indexing pods by their owners: %w", err)
-	}
 	if err := passes.Inform(mgr, &v1alpha1.WorkloadSpread{}, &v1.Node{}); err != nil {
 		return err
 	}
-	on := &triggers{cached: mgr.GetClient(), owners: owners.New(mgr.GetAPIReader(), nil), pods: &seen{}, clock: clock.RealClock{}}
+	on := &triggers{reader: &workloads.Reader{Spreads: mgr.GetClient(), Pods: mgr.GetClient(), Owners: owners.New(mgr.GetAPIReader(), nil)}, clock: clock.RealClock{}}
 	watcher, err := scale.NewWatcher(mgr.GetConfig(), scale.WatcherOptions{
 		Changed: on.workload, PerNamespace: o.PerNamespace, Log: mgr.GetLogger(),
 	})
@@ -97,22 +91,14 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if autoscaler == nil {
 		autoscaler = live.New(mgr.GetAPIReader(), clock.RealClock{})
 	}
-	r := newReconciler(access{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, owners: on.owners, seen: on.pods,
-		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action},
-	}, o.Metrics, clock.RealClock{})
+	r := &reconciler{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, reader: on.reader,
+		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action}, metrics: o.Metrics, clock: clock.RealClock{},
+	}
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		Watches(&v1alpha1.WorkloadSpread{}, on.spreads()).
 		Watches(&v1.Pod{}, on.changes()).
 		WatchesRawSource(on.Source()).
 		WithOptions(passes.Retrying()).
 		Complete(r)
-}
-
-// ownerOf are the values of the index.
-func ownerOf(o client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		return []string{string(ref.UID)}
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,22 +28,20 @@ type Metrics struct {
 	phases        *prometheus.HistogramVec
 	writes, moves *prometheus.CounterVec
 	gauges        metricset.Gauges[*workloadspread.Decision]
-	subsets       *metricset.Set // gauges of subsets, which may be removed from a spec
 	replicas, of  *prometheus.GaugeVec
 }
 
 // NewMetrics returns the metrics of a Controller, registered with the registerer if that is not
 // nil. It fails if metrics of the same names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	const prefix = "evenkeel_workloadspread_"
-	set, subsets := metricset.New(prefix), metricset.New(prefix)
+	set := metricset.New("evenkeel_workloadspread_")
 	m := &Metrics{
-		set: set, subsets: subsets,
+		set:      set,
 		phases:   set.Histogram("pass_duration_seconds", "Time that passes over WorkloadSpreads took, by phase.", prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
 		writes:   set.Counter("pod_writes_total", "Writes to pods of WorkloadSpreads, by operation and result: mark writes assignments and deletion costs.", "operation", "result"),
 		moves:    set.Counter("events_total", "What happened to pods and subsets of WorkloadSpreads, by the reason of the event.", "reason"),
-		replicas: subsets.Gauge("subset_replicas", "Active pods, by WorkloadSpread and subset.", "namespace", "name", "subset"),
-		of:       subsets.Gauge("subset_max_replicas", "Pods that a subset may have now, -1 if there is no bound, by WorkloadSpread and subset.", "namespace", "name", "subset"),
+		replicas: set.Gauge("subset_replicas", "Active pods, by WorkloadSpread and subset.", "namespace", "name", "subset"),
+		of:       set.Gauge("subset_max_replicas", "Pods that a subset may have now, -1 if there is no bound, by WorkloadSpread and subset.", "namespace", "name", "subset"),
 	}
 	m.gauges.Add(set, "unassigned_pods", "Pods that belong to no subset, by WorkloadSpread.", func(d *workloadspread.Decision) float64 { return float64(d.Status.Unassigned) })
 	m.gauges.Add(set, "deferred_pods", "Pods that would move on if the autoscaler did not act for them, by WorkloadSpread.", func(d *workloadspread.Decision) float64 { return float64(d.Deferred) })
@@ -62,7 +58,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	metricset.Preset(m.moves, []string{
 		workloadspread.ReasonUnschedulable, workloadspread.ReasonRescheduled, workloadspread.ReasonCreationTimedOut,
 	})
-	return m, errors.Join(set.Register(registerer), subsets.Register(registerer))
+	return m, set.Register(registerer)
 }
 
 // wrote counts a write. A pod that is gone is a conflict.
@@ -76,8 +72,8 @@ func (m *Metrics) wrote(operation string, err error) {
 
 // see sets the gauges of a WorkloadSpread.
 func (m *Metrics) see(key types.NamespacedName, d *workloadspread.Decision) {
+	m.set.ForgetObject(key) // a subset may be gone
 	m.gauges.See(key, d)
-	m.subsets.ForgetObject(key)
 	for i := range d.Status.SubsetStatuses {
 		s := &d.Status.SubsetStatuses[i]
 		m.replicas.WithLabelValues(key.Namespace, key.Name, s.Name).Set(float64(s.Replicas))

@@ -2,17 +2,15 @@ package reconcile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/workloadspread/dryrun"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 const (
@@ -24,11 +22,9 @@ const (
 
 // trial is what the API server has said about the patches of a WorkloadSpread.
 type trial struct {
-	uid        types.UID
-	generation int64
-	template   [sha256.Size]byte // of the workload
-	problems   map[string]string
-	until      time.Time
+	about    string // the WorkloadSpread, its generation, and the template of the workload
+	problems map[string]string
+	until    time.Time
 }
 
 // tryPatches asks the API server whether it creates pods of the workload with the patches, when one of them
@@ -38,23 +34,17 @@ func (r *reconciler) tryPatches(ctx context.Context, s *v1alpha1.WorkloadSpread,
 		return
 	}
 	template, _, _ := unstructured.NestedMap(workload.Object, "spec", "template") // of another type it is none
-	text, err := json.Marshal(template)
-	if err != nil {
-		return // it was read as JSON
-	}
-	key, now := client.ObjectKeyFromObject(s), r.clock.Now()
-	next := trial{uid: s.UID, generation: s.Generation, template: sha256.Sum256(text)}
+	key, now, about := client.ObjectKeyFromObject(s), r.clock.Now(), fmt.Sprint(s.UID, s.Generation, template)
 	before, _ := r.tried.Load(key)
 	last, _ := before.(trial)
-	if last.uid != next.uid || last.generation != next.generation || last.template != next.template || !now.Before(last.until) {
-		next.problems, next.until = dryrun.Problems(ctx, r.client, s, workload), now.Add(tryFitting)
+	if last.about != about || !now.Before(last.until) {
+		last = trial{about, workloads.Problems(ctx, r.client, s, workload), now.Add(tryFitting)}
 		for i := range s.Spec.Subsets {
-			if problem, known := next.problems[s.Spec.Subsets[i].Name]; s.Spec.Subsets[i].Patch != nil && (problem != "" || !known) {
-				next.until = now.Add(tryRefused)
+			if problem, known := last.problems[s.Spec.Subsets[i].Name]; s.Spec.Subsets[i].Patch != nil && (problem != "" || !known) {
+				last.until = now.Add(tryRefused)
 			}
 		}
-		r.tried.Store(key, next)
-		last = next
+		r.tried.Store(key, last)
 	}
 	found.patches = last.problems
 	for _, problem := range last.problems {

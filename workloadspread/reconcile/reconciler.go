@@ -11,25 +11,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/internal/controller/owners"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 // action is the action of all events.
 const action = "Spread"
 
-// access is how a reconciler reaches the cluster.
-type access struct {
+// reconciler makes the passes. The queue makes sure that there is never more than one pass over a
+// WorkloadSpread at a time.
+type reconciler struct {
 	// client reads from the cache and writes; live reads from the API server.
 	client     client.Client
 	live       client.Reader
@@ -37,22 +37,11 @@ type access struct {
 	autoscaler Autoscaler // nil if there is none
 	mapper     meta.RESTMapper
 	watcher    *scale.Watcher
-	owners     *owners.Owners
-	seen       *seen
+	reader     *workloads.Reader
 	events     passes.Recorder
-}
-
-// reconciler makes the passes. The queue makes sure that there is never more than one pass over a
-// WorkloadSpread at a time.
-type reconciler struct {
-	access
-	metrics *Metrics
-	clock   clock.PassiveClock
-	tried   sync.Map // trial by types.NamespacedName
-}
-
-func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
-	return &reconciler{access: a, metrics: m, clock: c}
+	metrics    *Metrics
+	clock      clock.PassiveClock
+	tried      sync.Map // trial by types.NamespacedName
 }
 
 // errReplaced is the error of a decision about a WorkloadSpread that was replaced meanwhile.
@@ -66,7 +55,6 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.client.Get(ctx, request.NamespacedName, &s)
 	if apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil {
 		r.metrics.set.ForgetObject(request.NamespacedName)
-		r.metrics.subsets.ForgetObject(request.NamespacedName)
 		r.store.Forget(request.NamespacedName)
 		r.tried.Delete(request.NamespacedName)
 		return reconcile.Result{}, nil
@@ -94,50 +82,30 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return d.Status, d.Changed, nil
 	})
 	lap(phaseStore)
-	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // its deletion is the next event
-	}
-	if apierrors.IsConflict(err) || errors.Is(err, errReplaced) {
+	switch {
+	case apierrors.IsConflict(err) || errors.Is(err, errReplaced):
 		return reconcile.Result{RequeueAfter: passes.FirstRetry}, nil
+	case err != nil:
+		return reconcile.Result{}, client.IgnoreNotFound(err) // its deletion is the next event
 	}
-	if err != nil {
-		return reconcile.Result{}, err
+	for _, e := range d.Events {
+		r.event(stored, e)
 	}
-	r.announce(stored, &d)
-	done := r.do(ctx, stored, &d)
+	overtaken, err := r.do(ctx, stored, &d)
 	lap(phaseWrite)
 	r.metrics.see(request.NamespacedName, &d)
-	if done.err != nil {
-		return reconcile.Result{}, done.err
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	var poll, soon time.Time // a pass may be needed even if nothing happens before
 	now := r.clock.Now()
 	if found.poll > 0 {
 		poll = now.Add(found.poll)
 	}
-	if done.overtaken {
+	if overtaken {
 		soon = now.Add(passes.FirstRetry)
 	}
 	return passes.At(now, poll, soon, d.Next), nil
-}
-
-// announce records the events of a decision whose status is stored. Those about what is done with
-// pods are recorded when it is done.
-func (r *reconciler) announce(s *v1alpha1.WorkloadSpread, d *workloadspread.Decision) {
-	for _, e := range d.Events {
-		if e.Reason != workloadspread.ReasonRescheduled {
-			r.event(s, e)
-		}
-	}
-}
-
-// announceOf records the event of a decision about what was done with a pod.
-func (r *reconciler) announceOf(s *v1alpha1.WorkloadSpread, d *workloadspread.Decision, reason, pod string) {
-	for _, e := range d.Events {
-		if e.Reason == reason && e.About == pod {
-			r.event(s, e)
-		}
-	}
 }
 
 func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e podhealth.Event) {
@@ -147,31 +115,4 @@ func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e podhealth.Event) {
 		related = &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.Namespace, Name: e.About}
 	}
 	r.events.Record(s, related, e.Type, e.Reason, e.Message)
-}
-
-// outcome is the result of the writes of a pass.
-type outcome struct {
-	// overtaken reports that a pod changed meanwhile.
-	overtaken bool
-	err       error
-}
-
-// note adds the result of a write. A pod that is gone needs none. It reports whether the write was
-// made.
-func (o *outcome) note(err error, what, pod string) bool {
-	switch {
-	case err == nil:
-		return true
-	case apierrors.IsNotFound(err):
-	case apierrors.IsConflict(err):
-		o.overtaken = true
-	default:
-		o.err = errors.Join(o.err, fmt.Errorf("%s pod %s: %w", what, pod, err))
-	}
-	return false
-}
-
-// key is the name of a pod for logs and errors.
-func key(pod *v1.Pod) string {
-	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String()
 }

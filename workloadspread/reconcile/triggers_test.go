@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 // stage is triggers with a queue.
@@ -33,7 +34,7 @@ type stage struct {
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
 	b := newBench(t, objects...)
-	s := &stage{t: t, triggers: &triggers{cached: b.server, owners: owners.New(b.server, nil), pods: &seen{}, clock: clock.RealClock{}}}
+	s := &stage{t: t, triggers: &triggers{reader: &workloads.Reader{Spreads: b.server, Owners: owners.New(b.server, nil)}, clock: clock.RealClock{}}}
 	s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(s.queue.ShutDown)
 	if err := s.Attach(t.Context(), s.queue); err != nil {
@@ -77,11 +78,7 @@ func TestWhichPodsMatter(t *testing.T) {
 		if got := s.asked(settle); len(got) != 2 {
 			t.Errorf("before the owners are known: asked for %v, want both", got)
 		}
-		refs := s.pods.in("shop")
-		if len(refs) != 1 || refs[0].UID != "r1" {
-			t.Fatalf("the owners are %v", refs)
-		}
-		if _, err := s.owners.Of(t.Context(), "shop", &refs[0]); err != nil {
+		if _, err := s.reader.Owners.Of(t.Context(), "shop", &replica(1, "r1", "").OwnerReferences[0]); err != nil {
 			t.Fatal(err)
 		}
 		create(replica(2, "r1", "a"))
@@ -94,9 +91,6 @@ func TestWhichPodsMatter(t *testing.T) {
 			s.changes().Delete(t.Context(), event.DeleteEvent{Object: replica(1+i, "r1", "a")}, s.queue)
 		}
 		s.wants("deleted", settle, "web")
-		if refs := s.pods.in("shop"); len(refs) != 0 {
-			t.Errorf("the owners are %v", refs)
-		}
 		s.workload(scale.Target{Namespace: "shop", Name: "other"})
 		s.wants("the workload", 0, "other")
 	})
@@ -107,9 +101,7 @@ func TestWhichPodsMatter(t *testing.T) {
 func TestWhichChangesOfAPodMatter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, append(deployed(1), spreadOver(subset("a", "")))...)
-		s.pods.add(replica(1, "r1", "a"))
-		refs := s.pods.in("shop")
-		if _, err := s.owners.Of(t.Context(), "shop", &refs[0]); err != nil {
+		if _, err := s.reader.Owners.Of(t.Context(), "shop", &replica(1, "r1", "").OwnerReferences[0]); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -139,9 +131,6 @@ func TestWhichChangesOfAPodMatter(t *testing.T) {
 				want = []string{"web"}
 			}
 			s.wants(c.what, c.within, want...)
-		}
-		if got := s.pods.of["shop"]; len(got) != 1 || got[owner{refs[0].APIVersion, refs[0].Kind, refs[0].Name, "r1"}] != 1 {
-			t.Error("updates change the number of pods")
 		}
 	})
 }
@@ -187,20 +176,4 @@ func TestWhichWorkloadSpreadsMatterToOthers(t *testing.T) {
 			t.Errorf("asked for %v", got)
 		}
 	})
-}
-
-// A pod whose reference has the UID of another controller, and another name, hides that one from nobody.
-func TestReferencesWithTheSameUID(t *testing.T) {
-	s := &seen{}
-	made := replica(1, "r1", "")
-	made.OwnerReferences[0].Name = "made-up"
-	s.add(made)
-	s.add(replica(2, "r1", ""))
-	if refs := s.in("shop"); len(refs) != 2 {
-		t.Errorf("the owners are %v", refs)
-	}
-	s.drop(made)
-	if refs := s.in("shop"); len(refs) != 1 || refs[0].Name == "made-up" {
-		t.Errorf("the owners are %v", refs)
-	}
 }

@@ -3,19 +3,22 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -30,28 +33,42 @@ type mark struct {
 	UID types.UID `json:"uid"`
 }
 
-// do writes what was decided, once the status is stored.
-func (r *reconciler) do(ctx context.Context, s *v1alpha1.WorkloadSpread, d *workloadspread.Decision) outcome {
-	w := &writes{reconciler: r, spread: s, decision: d}
-	w.mark(ctx)
-	for _, gone := range d.Delete {
-		w.remove(ctx, gone)
+// do writes what was decided, once the status is stored. A pod that is gone needs no write. It reports whether a pod
+// has changed meanwhile.
+func (r *reconciler) do(ctx context.Context, s *v1alpha1.WorkloadSpread, d *workloadspread.Decision) (overtaken bool, err error) {
+	pods, marks := marksOf(d)
+	results := make([]error, len(pods), len(pods)+len(d.Delete))
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), writesAtATime, len(pods), func(i int) {
+		patch, err := json.Marshal(map[string]*mark{"metadata": marks[pods[i].UID]})
+		if err == nil {
+			err = r.client.Patch(ctx, named(pods[i]), client.RawPatch(types.MergePatchType, patch))
+		}
+		r.metrics.wrote(opMark, err)
+		results[i] = err
+	})
+	for _, gone := range d.Delete { // if it has not changed since it was seen
+		err := r.client.Delete(ctx, named(gone.Pod), client.Preconditions{UID: &gone.Pod.UID, ResourceVersion: &gone.Pod.ResourceVersion})
+		r.metrics.wrote(opDelete, err)
+		if err == nil {
+			logr.FromContextOrDiscard(ctx).Info("Deleted a pod", "pod", gone.Pod.Name, "why", "it "+gone.Why)
+			r.event(s, podhealth.Event{
+				Type: v1.EventTypeNormal, Reason: workloadspread.ReasonRescheduled, About: gone.Pod.Name,
+				Message: fmt.Sprintf("pod %s %s and is deleted, so that another one goes to a later subset", gone.Pod.Name, gone.Why),
+			})
+		}
+		pods, results = append(pods, gone.Pod), append(results, err)
 	}
-	return w.outcome
+	for i, problem := range results {
+		overtaken = overtaken || apierrors.IsConflict(problem)
+		if client.IgnoreNotFound(problem) != nil && !apierrors.IsConflict(problem) {
+			err = errors.Join(err, fmt.Errorf("writing pod %s/%s: %w", pods[i].Namespace, pods[i].Name, problem))
+		}
+	}
+	return overtaken, err
 }
 
-// writes are the writes of a pass.
-type writes struct {
-	*reconciler
-	spread   *v1alpha1.WorkloadSpread
-	decision *workloadspread.Decision
-
-	mu sync.Mutex
-	outcome
-}
-
-// mark writes assignments and deletion costs, one patch for each pod.
-func (w *writes) mark(ctx context.Context) {
+// marksOf are assignments and deletion costs, one mark for each pod.
+func marksOf(d *workloadspread.Decision) ([]*v1.Pod, map[types.UID]*mark) {
 	marks, pods := map[types.UID]*mark{}, []*v1.Pod{}
 	of := func(pod *v1.Pod) *mark {
 		if marks[pod.UID] == nil {
@@ -60,51 +77,21 @@ func (w *writes) mark(ctx context.Context) {
 		}
 		return marks[pod.UID]
 	}
-	for _, a := range w.decision.Assign {
+	for _, a := range d.Assign {
 		m := of(a.Pod)
 		m.Labels = a.Labels
 		maps.Copy(m.Annotations, a.Annotations)
 	}
-	for _, c := range w.decision.Costs {
-		if slices.ContainsFunc(w.decision.Delete, func(gone workloadspread.Deletion) bool { return gone.Pod.UID == c.Pod.UID }) {
+	for _, c := range d.Costs {
+		if slices.ContainsFunc(d.Delete, func(gone workloadspread.Deletion) bool { return gone.Pod.UID == c.Pod.UID }) {
 			continue // a pod that changes is not deleted
 		}
 		of(c.Pod).Annotations[workloadspread.AnnotationCost] = strconv.Itoa(int(c.Cost))
 	}
-	var group errgroup.Group
-	group.SetLimit(writesAtATime)
-	for _, pod := range pods {
-		group.Go(func() error {
-			err := w.patch(ctx, pod, marks[pod.UID])
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.metrics.wrote(opMark, err)
-			w.note(err, "marking", key(pod))
-			return nil // an error belongs to its pod and stops no other
-		})
-	}
-	_ = group.Wait()
-}
-
-func (w *writes) patch(ctx context.Context, pod *v1.Pod, m *mark) error {
-	patch, err := json.Marshal(map[string]*mark{"metadata": m})
-	if err != nil {
-		return err
-	}
-	return w.client.Patch(ctx, named(pod), client.RawPatch(types.MergePatchType, patch))
+	return pods, marks
 }
 
 // named is an object of the name of a pod.
 func named(pod *v1.Pod) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-}
-
-// remove deletes a pod if it has not changed since it was seen.
-func (w *writes) remove(ctx context.Context, gone workloadspread.Deletion) {
-	err := w.client.Delete(ctx, named(gone.Pod), client.Preconditions{UID: &gone.Pod.UID, ResourceVersion: &gone.Pod.ResourceVersion})
-	w.metrics.wrote(opDelete, err)
-	if w.note(err, "deleting", key(gone.Pod)) {
-		logr.FromContextOrDiscard(ctx).Info("Deleted a pod", "pod", gone.Pod.Name, "reason", gone.Reason, "message", gone.Message)
-		w.announceOf(w.spread, w.decision, gone.Reason, gone.Pod.Name)
-	}
 }

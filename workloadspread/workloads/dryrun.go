@@ -1,4 +1,4 @@
-package dryrun
+package workloads
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package dryrun_test
+package workloads_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/workloadspread/dryrun"
+	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
 var web = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -60,7 +60,7 @@ func image(name string) string {
 
 func Example() {
 	refuses := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil)
-	problems := dryrun.Problems(context.Background(), server(map[string]error{"bad": refuses}), spread(image("good"), image("bad")), web)
+	problems := workloads.Problems(context.Background(), server(map[string]error{"bad": refuses}), spread(image("good"), image("bad")), web)
 	for _, subset := range slices.Sorted(maps.Keys(problems)) {
 		fmt.Printf("%s: %q\n", subset, problems[subset])
 	}
@@ -84,15 +84,15 @@ func TestWhatAPatchIsToBlameFor(t *testing.T) {
 		"no answer":        {nil, errors.New("no route to host"), "", false},
 		"no right":         {apierrors.NewForbidden(pods, "", errors.New("no")), apierrors.NewForbidden(pods, "", errors.New("no")), "", false},
 	} {
-		problem, known := dryrun.Problems(t.Context(), server(map[string]error{"web:1": c.plain, "new": c.patched}), spread(image("new")), web)["s0"]
+		problem, known := workloads.Problems(t.Context(), server(map[string]error{"web:1": c.plain, "new": c.patched}), spread(image("new")), web)["s0"]
 		if known != c.known || !strings.Contains(problem, c.problem) || c.problem == "" && problem != "" {
 			t.Errorf("%s: %q, %v", name, problem, known)
 		}
 	}
-	if p := dryrun.Problems(t.Context(), server(nil), spread(`{"spec":{"nodeName":"n"}}`), web)["s0"]; !strings.Contains(p, "must not change spec.nodeName") {
+	if p := workloads.Problems(t.Context(), server(nil), spread(`{"spec":{"nodeName":"n"}}`), web)["s0"]; !strings.Contains(p, "must not change spec.nodeName") {
 		t.Errorf("a patch that must not be: %q", p)
 	}
-	if p := dryrun.Problems(t.Context(), server(nil), spread(image("x")), nil); len(p) > 0 {
+	if p := workloads.Problems(t.Context(), server(nil), spread(image("x")), nil); len(p) > 0 {
 		t.Errorf("without a workload: %v", p)
 	}
 }
