@@ -3,7 +3,7 @@ package join
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -79,18 +79,13 @@ func (j *joiner) checkServer(ctx context.Context, config *rest.Config) error {
 	config.Host, config.Timeout = j.options.Server, answeredWithin
 	c, err := j.options.As(config)
 	if err == nil {
-		_, err = uidOf(ctx, c)
+		_, err = members.UIDOf(ctx, c)
 	}
-	var hostname x509.HostnameError
-	var authority x509.UnknownAuthorityError
 	switch {
 	case err == nil:
 		j.did("member", "address "+j.options.Server, "verified")
-	case errors.As(err, &hostname):
-		return fmt.Errorf("%w: the certificate at --server %s is for another name: %w: give an address that it names, or add tls-server-name to the cluster in the kubeconfig of the member",
-			ErrDenied, j.options.Server, hostname)
-	case errors.As(err, &authority):
-		return fmt.Errorf("%w: the certificate at --server %s is not signed by the certificate authority in the kubeconfig of the member: is it another cluster?", ErrDenied, j.options.Server)
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return fmt.Errorf("%w: at --server %s, %s", ErrDenied, j.options.Server, members.Explain(err))
 	default:
 		j.did("member", "address "+j.options.Server+", which does not answer from here,", "not verified")
 	}

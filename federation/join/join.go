@@ -157,11 +157,11 @@ func (j *joiner) suits(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("listing MemberClusters in the host: %w", err)
 	}
-	host, err := uidOf(ctx, j.host.Client)
+	host, err := members.UIDOf(ctx, j.host.Client)
 	if err != nil {
 		return fmt.Errorf("in the host: %w", err)
 	}
-	member, err := uidOf(ctx, j.member.Client)
+	member, err := members.UIDOf(ctx, j.member.Client)
 	if err != nil {
 		return fmt.Errorf("in the member: %w", err)
 	}
@@ -191,15 +191,6 @@ func (j *joiner) suits(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// uidOf identifies a cluster.
-func uidOf(ctx context.Context, c client.Client) (string, error) {
-	var system v1.Namespace
-	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-		return "", fmt.Errorf("reading the UID of the cluster, which is that of its namespace kube-system: %w", err)
-	}
-	return string(system.UID), nil
 }
 
 // ensure creates an object, or changes what is not as it should be.

@@ -42,7 +42,7 @@ func Leave(ctx context.Context, host, member Cluster, name string, o LeaveOption
 		return nil, err
 	}
 	if member.Client != nil {
-		uid, err := uidOf(ctx, member.Client)
+		uid, err := members.UIDOf(ctx, member.Client)
 		if err != nil {
 			return nil, fmt.Errorf("in the member: %w", err)
 		}

@@ -3,6 +3,8 @@ package members
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,101 +15,168 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
-// caches hold the local objects of a cluster and what their pods count as, kept up to date by
-// watches. Only what has the label of federated objects is read.
+// caches hold the local objects of a cluster, what their pods count as and, if it has fixed nodes, what these have
+// left, kept up to date by watches. Without fixed nodes, only what has the label of federated objects is read.
+//
+// The caches of controller-runtime would do less here: they keep whole pods only, and log the address of a cluster.
 type caches struct {
-	cancel context.CancelFunc
-	local  map[string]cache.SharedIndexInformer // by kind
-	tally  *tally
-	filled []cache.DoneChecker // when what was there first is counted
-	room   *room               // nil unless the cluster has fixed nodes
+	of         *Cluster
+	cancel     context.CancelFunc
+	fixedNodes bool
+	local      map[string]cache.SharedIndexInformer // by kind
+	read       []cache.DoneChecker                  // when what was there first is counted, apart from nodes
+	nodesRead  cache.DoneChecker
 
-	mu      sync.Mutex
-	problem error // what may not be read
+	mu          sync.Mutex
+	tally       *tally
+	problem     error // what may not be read, apart from nodes
+	nodesDenied bool
+}
+
+// watch is how objects of a kind are followed.
+type watch struct {
+	api      rest.Interface
+	resource string
+	object   runtime.Object
+	choose   func(*metav1.ListOptions)
+	trim     cache.TransformFunc
+	changed  cache.ResourceEventHandler
+	denied   func(*cache.Reflector)
+}
+
+// start begins to follow them. It returns what is done when all that was there first was reported.
+func (w *watch) start(ctx context.Context) (cache.SharedIndexInformer, cache.DoneChecker, error) {
+	informer := cache.NewSharedIndexInformer(
+		cache.NewFilteredListWatchFromClient(w.api, w.resource, metav1.NamespaceAll, w.choose), w.object, 0, cache.Indexers{byOwner: ownerOf})
+	err := errors.Join(informer.SetTransform(w.trim), informer.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) {
+			w.denied(r)
+		}
+	}))
+	registration, failed := informer.AddEventHandler(w.changed)
+	if err := errors.Join(err, failed); err != nil {
+		return nil, nil, err
+	}
+	go informer.RunWithContext(ctx)
+	return informer, registration.HasSyncedChecker(), nil
 }
 
 // openCaches begins to fill caches, which are kept up to date until ctx is done or they are closed.
 func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster, fixedNodes bool) (*caches, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(clientset, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }))
-	c := &caches{tally: newTally(), local: map[string]cache.SharedIndexInformer{
-		ReplicaSet: factory.Apps().V1().ReplicaSets().Informer(),
-		Deployment: factory.Apps().V1().Deployments().Informer(),
-	}}
-	if err := c.local[ReplicaSet].AddIndexers(cache.Indexers{byOwner: ownerOf}); err != nil {
-		return nil, err
-	}
-	for kind, informer := range c.local {
-		if err := c.setUp(informer, passes.Follow(func(before, now metav1.Object) {
-			o := cmp.Or(now, before)
-			if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == Deployment {
-				return // it is the Deployment that is local, and shows what matters
-			}
-			of.home.localChanged(of.name, Local{kind, o.GetNamespace(), o.GetName()})
-		}), trimLocal); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.setUp(factory.Core().V1().Pods().Informer(), passes.Follow(c.counting(func(l Local) { of.home.localChanged(of.name, l) })), trimPod); err != nil {
-		return nil, err
-	}
+	c := &caches{of: of, fixedNodes: fixedNodes, local: map[string]cache.SharedIndexInformer{}, tally: newTally()}
 	// Reflectors log the address of the cluster.
 	ctx, c.cancel = context.WithCancel(logr.NewContext(ctx, logr.Discard()))
+	labelled := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }
+	pods := watch{
+		clientset.CoreV1().RESTClient(), "pods", &v1.Pod{}, labelled, trimPod(fixedNodes), passes.Follow(c.podChanged), c.denied,
+	}
 	if fixedNodes {
-		var err error
-		if c.room, err = openRoom(ctx, clientset, func() { of.home.clusterChanged(of.name) }); err != nil {
-			c.cancel()
-			return nil, err
+		pods.choose = func(o *metav1.ListOptions) {
+			o.FieldSelector = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" + string(v1.PodFailed)
 		}
 	}
-	factory.StartWithContext(ctx)
+	_, read, err := pods.start(ctx)
+	c.read = append(c.read, read)
+	for kind, w := range map[string]watch{ReplicaSet: {resource: "replicasets", object: &appsv1.ReplicaSet{}}, Deployment: {resource: "deployments", object: &appsv1.Deployment{}}} {
+		w.api, w.choose, w.trim, w.denied = clientset.AppsV1().RESTClient(), labelled, trimLocal, c.denied
+		w.changed = passes.Follow(func(before, now metav1.Object) { c.localChanged(kind, cmp.Or(now, before)) })
+		informer, read, failed := w.start(ctx)
+		c.local[kind], c.read, err = informer, append(c.read, read), errors.Join(err, failed)
+	}
+	if fixedNodes && err == nil {
+		nodes := watch{
+			clientset.CoreV1().RESTClient(), "nodes", &v1.Node{}, func(*metav1.ListOptions) {}, trimNode, passes.Follow(c.nodeChanged),
+			func(*cache.Reflector) { c.denyNodes(true) },
+		}
+		_, c.nodesRead, err = nodes.start(ctx)
+	}
+	if err != nil {
+		c.cancel()
+		return nil, err
+	}
+	go func() {
+		if cache.WaitFor(ctx, "", c.read...) {
+			of.ask()
+		}
+		if fixedNodes && cache.WaitFor(ctx, "", c.nodesRead) {
+			of.changed()
+		}
+	}()
 	return c, nil
 }
 
-func (c *caches) setUp(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, transform cache.TransformFunc) error {
-	filled, err := setUp(informer, handler, transform, c.failed)
-	if err == nil {
-		c.filled = append(c.filled, filled)
+// localChanged reports a change of a local object. A ReplicaSet that belongs to a Deployment is none: the
+// Deployment shows what matters.
+func (c *caches) localChanged(kind string, o metav1.Object) {
+	if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.Kind != Deployment {
+		c.of.localChanged(Local{kind, o.GetNamespace(), o.GetName()})
 	}
-	return err
 }
 
-// setUp prepares an informer. It returns what is done when the handler has seen all that was there
-// first.
-func setUp(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, transform cache.TransformFunc, failed cache.WatchErrorHandlerWithContext) (filled cache.DoneChecker, err error) {
-	if err := informer.SetTransform(transform); err != nil {
-		return nil, err
+func (c *caches) podChanged(before, now *pod) {
+	c.mu.Lock()
+	changed := c.tally.count(before, now)
+	c.mu.Unlock()
+	for _, l := range changed {
+		c.of.localChanged(l)
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(failed); err != nil {
-		return nil, err
-	}
-	registration, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return nil, err
-	}
-	return registration.HasSyncedChecker(), nil
 }
 
-// counting counts pods.
-func (c *caches) counting(changed func(Local)) func(before, now *pod) {
-	return func(before, now *pod) {
-		of, counts := before, counted{}
-		if now != nil {
-			of, counts = now, now.counted
-		}
-		for _, l := range c.tally.set(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, counts) {
-			changed(l)
-		}
+func (c *caches) nodeChanged(before, now *v1.Node) {
+	c.denyNodes(false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tally.setNode(before, now)
+}
+
+// denyNodes takes in whether nodes may not be read.
+func (c *caches) denyNodes(denied bool) {
+	c.mu.Lock()
+	was := c.nodesDenied
+	c.nodesDenied = denied
+	c.mu.Unlock()
+	if was != denied {
+		c.of.changed()
 	}
+}
+
+// denied takes in that something may not be read without which nothing can be decided.
+func (c *caches) denied(r *cache.Reflector) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problem = forbidden("list and watch " + strings.TrimPrefix(r.TypeDescription(), "*v1.") + "s in all namespaces")
+}
+
+func forbidden(what string) *Problem {
+	return &Problem{v1alpha1.ReasonForbidden, "the cluster does not allow to " + what + ": evenkeel cluster join gives the rights that are needed"}
+}
+
+// ready reports whether what was there first has been read, or what may not be read.
+func (c *caches) ready() (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.read, func(f cache.DoneChecker) bool { return !cache.IsDone(f) }), c.problem
+}
+
+// nodesKnown reports whether the nodes are read, or may not be.
+func (c *caches) nodesKnown() (known, denied bool) {
+	if c == nil || !c.fixedNodes {
+		return false, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.nodesDenied && cache.IsDone(c.nodesRead), c.nodesDenied
 }
 
 // trimLocal drops who wrote which field, which is most of a small object.
@@ -118,50 +187,48 @@ func trimLocal(object any) (any, error) {
 	return object, nil
 }
 
-// pod is what is kept of a pod: of its metadata the name and the version only. There may be many,
-// and an empty v1.Pod takes more than a kilobyte.
-type pod struct {
-	metav1.ObjectMeta
-	counted
-}
-
-// trimPod keeps of a pod what is counted.
-func trimPod(object any) (any, error) {
-	p, ok := object.(*v1.Pod)
+// trimNode keeps of a node what matters for its room.
+func trimNode(object any) (any, error) {
+	node, ok := object.(*v1.Node)
 	if !ok {
 		return object, nil
 	}
-	return &pod{metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion}, countedOf(p)}, nil
+	conditions := slices.DeleteFunc(node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type != v1.NodeReady })
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels, DeletionTimestamp: node.DeletionTimestamp},
+		Spec:       v1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable},
+		Status:     v1.NodeStatus{Allocatable: node.Status.Allocatable, Conditions: slices.Clone(conditions)},
+	}, nil
 }
 
-// failed is a cache.WatchErrorHandlerWithContext.
-func (c *caches) failed(_ context.Context, r *cache.Reflector, err error) {
-	if apierrors.IsForbidden(err) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.problem = forbidden("list and watch " + strings.TrimPrefix(r.TypeDescription(), "*v1.") + "s in all namespaces")
-	}
-}
-
-func forbidden(what string) *Problem {
-	return &Problem{v1alpha1.ReasonForbidden, "the cluster does not allow to " + what + ": evenkeel cluster join gives the rights that are needed"}
-}
-
-// wait waits until the caches are filled, or ctx is done.
-func (c *caches) wait(ctx context.Context) bool { return cache.WaitFor(ctx, "", c.filled...) }
-
-func (c *caches) ready() bool {
-	return !slices.ContainsFunc(c.filled, func(f cache.DoneChecker) bool { return !cache.IsDone(f) })
-}
-
-// denied is what may not be read; nil if everything may, or nothing was read.
-func (c *caches) denied() error {
-	if c == nil {
-		return nil
-	}
+// pods counts the pods of a local object.
+func (c *caches) pods(l Local) Pods {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.problem
+	return c.tally.of[l]
+}
+
+// room is what the nodes have left now, apart from those that take no pods. It is shared and must not be changed.
+func (c *caches) room() federation.Room {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tally
+	if t.room != nil {
+		return *t.room
+	}
+	t.room = &federation.Room{Bound: map[string]int32{}, Nodes: make([]federation.Node, 0, len(t.nodes))}
+	for l, pods := range t.of {
+		if pods.Scheduled > 0 {
+			t.room.Bound[l.Namespace+"/"+l.Name] += pods.Scheduled
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
+		if n := t.nodes[name]; n.DeletionTimestamp == nil && !n.Spec.Unschedulable && template.IsReady(n) {
+			allocatable := federation.ResourcesOf(n.Status.Allocatable)
+			t.room.Nodes = append(t.room.Nodes, federation.Node{Object: n, Allocatable: allocatable, Free: allocatable.Plus(-1, t.used[name])})
+		}
+	}
+	return *t.room
 }
 
 // get returns a local object; nil if there is none, or nothing was read.
@@ -181,12 +248,10 @@ const byOwner = "owner"
 
 // ownerOf is a cache.IndexFunc.
 func ownerOf(object any) ([]string, error) {
-	o, err := meta.Accessor(object)
-	if err != nil {
-		return nil, err
-	}
-	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		return []string{string(owner.UID)}, nil
+	if o, err := meta.Accessor(object); err == nil {
+		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+			return []string{string(owner.UID)}, nil
+		}
 	}
 	return nil, nil
 }

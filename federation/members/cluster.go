@@ -1,20 +1,19 @@
 package members
 
 import (
-	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
 )
 
 // Cluster is a member cluster. Its methods may be called from several goroutines. What they return
@@ -22,39 +21,37 @@ import (
 type Cluster struct {
 	name    string
 	options *Options
-	home    *Members
-
-	mu     sync.Mutex
-	labels map[string]string
-	taints []v1alpha1.ClusterTaint
-	// takeover is what may be overwritten there.
-	takeover v1alpha1.Takeover
-	// fixedNodes reports that the nodes are read.
-	fixedNodes bool
-
-	live    liveness
-	cause   string   // why it does not answer
-	problem *Problem // of its credentials
-	valid   bool     // it has accepted its credentials
-	expires time.Time
-	warn    time.Time     // when it is reported that they expire
-	skew    time.Duration // of its clock
-	uid     string
-	version string
-	probed  time.Time
-	session *session // nil without usable credentials
-	caches  *caches  // nil before the cluster was ever read
-	owner   *session // of the caches
+	members *Members
 	changes changes
+
+	// Only the reconciler of the MemberCluster changes these, one pass at a time: it reads them without a lock.
+	mu         sync.Mutex
+	member     *v1alpha1.MemberCluster // as it was last read
+	live       liveness
+	cause      string        // why it does not answer
+	skew       time.Duration // of its clock
+	connection *connection   // nil without usable credentials
+	caches     *caches       // nil before the cluster was ever read
+
+	// Only that reconciler uses these.
+	problem  *Problem // of the credentials
+	version  string
+	probed   time.Time
+	reported View // to handlers, without what does not matter for them
+
+	uid string // members.mu guards it
 }
 
-func newCluster(name string, before State, home *Members) *Cluster {
-	c := &Cluster{name: name, options: &home.options, home: home, live: newLiveness(before, home.options.Clock.Now(), &home.options)}
-	c.changes.keys, c.changes.waiting = workqueue.NewTyped[string](), map[string]Change{}
-	return c
+func newCluster(m *v1alpha1.MemberCluster, all *Members) *Cluster {
+	o := &all.options
+	return &Cluster{
+		name: m.Name, options: o, members: all, member: m, uid: m.Status.ClusterUID, version: m.Status.Version,
+		live:    newLiveness(stateOf(m), o.Clock.Now(), o),
+		changes: changes{keys: workqueue.NewTyped[string](), waiting: map[string]Change{}},
+	}
 }
 
-// View is what is known of a cluster at a time.
+// View is what is known of a cluster at a time. It is shared and must not be changed.
 type View struct {
 	Name   string
 	Labels map[string]string
@@ -83,12 +80,12 @@ func (v View) tainted(effect v1.TaintEffect) bool {
 func (c *Cluster) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	live := c.live
-	live.advance(c.options.Clock.Now()) // a copy: looking reports nothing
-	return View{
-		Name: c.name, Labels: maps.Clone(c.labels), Taints: slices.Clone(c.taints), Takeover: c.takeover,
-		State: live.state, Since: live.since, Cause: c.cause, Known: c.caches != nil,
+	v := View{
+		Name: c.name, Labels: c.member.Labels, Taints: c.member.Spec.Taints, Takeover: c.member.Spec.Takeover,
+		Cause: c.cause, Known: c.caches != nil,
 	}
+	v.State, v.Since, _ = c.live.at(c.options.Clock.Now())
+	return v
 }
 
 // Name is the name of the MemberCluster.
@@ -115,7 +112,7 @@ func (c *Cluster) ReplicaSetsOf(d *appsv1.Deployment) []*appsv1.ReplicaSet {
 // Pods counts the pods of a local object.
 func (c *Cluster) Pods(l Local) (p Pods) {
 	if caches := c.read(); caches != nil {
-		p = caches.tally.get(l)
+		p = caches.pods(l)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		p.skew = c.skew
@@ -123,18 +120,37 @@ func (c *Cluster) Pods(l Local) (p Pods) {
 	return p
 }
 
+// Room returns what the nodes of a cluster have left, if it has fixed nodes and they have been read.
+// It is shared and must not be changed.
+func (c *Cluster) Room() (_ federation.Room, known bool) {
+	caches := c.read()
+	if known, _ = caches.nodesKnown(); !known {
+		return federation.Room{}, false
+	}
+	return caches.room(), true
+}
+
+// HostTime is a time that an object in the cluster says, by the clock of the controllers.
+func (c *Cluster) HostTime(t time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-c.skew)
+}
+
 // Client returns a client of the cluster, whose calls are bounded in number and time. It returns
 // ErrNotAnswering for a cluster that does not answer, so that nobody waits for it. It knows
 // ReplicaSets, Deployments, pods and events.
 func (c *Cluster) Client() (client.Client, error) {
+	state := c.View().State
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	live := c.live
-	live.advance(c.options.Clock.Now())
-	if c.session == nil || live.state != Ready && live.state != Stabilizing {
+	if c.connection == nil || state != Ready && state != Stabilizing {
 		return nil, ErrNotAnswering
 	}
-	return c.session.writer, nil
+	return c.connection.writer, nil
 }
 
 // read returns the caches; nil before the cluster was ever read.
@@ -144,163 +160,81 @@ func (c *Cluster) read() *caches {
 	return c.caches
 }
 
-// reads reports whether the caches are those of a session, and whether nodes should be read.
-func (c *Cluster) reads(s *session) (own, fixedNodes bool) {
+// set changes what others read.
+func (c *Cluster) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.owner == s, c.fixedNodes
+	change()
 }
 
-// describe takes in the labels and taints of the MemberCluster.
-func (c *Cluster) describe(m *v1alpha1.MemberCluster) {
-	c.mu.Lock()
-	same := maps.Equal(c.labels, m.Labels) && slices.Equal(c.taints, m.Spec.Taints) && c.takeover == m.Spec.Takeover
-	c.labels, c.taints, c.takeover = maps.Clone(m.Labels), slices.Clone(m.Spec.Taints), m.Spec.Takeover
-	if c.fixedNodes != m.Spec.FixedNodes {
-		c.fixedNodes, same = m.Spec.FixedNodes, false
-		if c.session != nil {
-			c.session.ask()
-		}
-	}
-	c.mu.Unlock()
-	if !same {
-		c.home.clusterChanged(c.name)
-	}
+// ask has the cluster probed now, and its status stored.
+func (c *Cluster) ask() { c.members.triggers.Pass(types.NamespacedName{Name: c.name}, 0) }
+
+// changed is ask, and calls handlers.
+func (c *Cluster) changed() {
+	c.ask()
+	c.members.changed(c.name)
 }
 
-// connect has the cluster reached by a kubeconfig from now on. If it is the one in use, nothing
-// happens.
-func (c *Cluster) connect(ctx context.Context, config *rest.Config, id fingerprint, expires, warn time.Time) error {
-	c.mu.Lock()
-	before := c.session
-	c.mu.Unlock()
-	if before != nil && before.fingerprint == id {
-		return nil
-	}
-	s, err := newSession(c, config, id)
-	if err != nil { // such as a key that does not belong to its certificate
-		return invalid("cannot be used")
-	}
-	c.mu.Lock()
-	c.session, c.problem, c.valid, c.expires, c.warn = s, nil, false, expires, warn
-	c.mu.Unlock()
+func (c *Cluster) localChanged(l Local) { c.members.localChanged(c.name, l) }
+
+// use has the cluster reached by a connection from now on, and ends the former one; nil ends it only.
+func (c *Cluster) use(s *connection) {
+	before, expires := c.connection, time.Time{}
+	c.problem = nil
+	c.set(func() { c.connection = s })
 	if before != nil {
 		before.close()
 	}
-	s.open(ctx)
-	return nil
+	if s != nil {
+		expires = s.expires
+	}
+	c.options.Metrics.expires(c.name, expires)
 }
 
-// refuse ends the connection because of the credentials.
-func (c *Cluster) refuse(problem *Problem) {
-	c.mu.Lock()
-	s := c.session
-	c.session, c.problem, c.valid, c.expires = nil, problem, false, time.Time{}
-	c.live.failed(c.options.Clock.Now())
-	c.mu.Unlock()
-	if s != nil {
-		s.close()
-		c.home.clusterChanged(c.name)
-	}
-}
-
-// close ends the connection for good.
-func (c *Cluster) close() {
-	c.mu.Lock()
-	s, caches := c.session, c.caches
-	c.session = nil
-	c.live.failed(c.options.Clock.Now())
-	c.mu.Unlock()
-	if s != nil {
-		s.close()
-	}
-	if caches != nil {
-		caches.cancel()
-	}
+// end ends the connection for good, and returns when no change is under way.
+func (c *Cluster) end() {
+	c.use(nil)
 	c.changes.end()
 }
 
-// checked takes in what a session found.
-func (c *Cluster) checked(s *session, err error) {
-	now := c.options.Clock.Now()
+// show replaces the caches.
+func (c *Cluster) show(fresh *caches) {
+	if c.caches != nil {
+		c.caches.cancel()
+	}
+	c.set(func() { c.caches = fresh })
+}
+
+// skewed takes in by how much the clock of the cluster is ahead. What its objects say about times is
+// corrected by that. A difference of a moment changes nothing, or times would change with each probe.
+func (c *Cluster) skewed(by time.Duration) {
+	if (by-c.skew).Abs() >= skewMatters || by == 0 {
+		c.set(func() { c.skew = by })
+	}
+	c.options.Metrics.skew.WithLabelValues(c.name).Set(c.skew.Seconds())
+}
+
+// errFilling is returned while the cluster answers, but what is there is not known yet.
+var errFilling = errors.New("reading what runs in the cluster")
+
+// checked takes in what was found out.
+func (c *Cluster) checked(now time.Time, err error) {
 	c.mu.Lock()
-	if c.session != s {
-		c.mu.Unlock()
+	defer c.mu.Unlock()
+	if errors.Is(err, errFilling) {
 		return
 	}
-	before, known, valid := c.live.state, c.problem, c.valid
-	c.probed = now
+	c.live.saw(err == nil, now)
+	if err == nil {
+		c.problem, c.connection.valid, c.cause = nil, true, ""
+		return
+	}
+	if state, _, _ := c.live.at(now); c.cause == "" || state != c.reported.State { // otherwise the status would change all the time
+		c.cause = Explain(err)
+	}
 	var problem *Problem
-	switch {
-	case err == nil:
-		c.live.answered(now)
-		c.problem, c.valid, c.cause = nil, true, ""
-	case errors.Is(err, errFilling):
-		c.live.advance(now)
-	default:
-		c.live.failed(now)
-		if errors.As(err, &problem) {
-			c.problem, c.valid = problem, false
-		}
-		if c.cause == "" || c.live.state != before { // otherwise the status would change all the time
-			c.cause = Explain(err)
-		}
+	if errors.As(err, &problem) {
+		c.problem = problem
 	}
-	changed := c.live.state != before || c.valid != valid || !sameProblem(known, c.problem)
-	c.mu.Unlock()
-	if changed {
-		c.home.clusterChanged(c.name)
-	}
-}
-
-func sameProblem(a, b *Problem) bool {
-	return a == b || a != nil && b != nil && *a == *b
-}
-
-// identified takes in which cluster it is.
-func (c *Cluster) identified(s *session, uid, version string) error {
-	if err := c.home.claim(uid, c.name); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	same := c.session != s || c.uid == uid && c.version == version
-	if !same {
-		c.uid, c.version = uid, version
-	}
-	c.mu.Unlock()
-	if !same {
-		c.home.clusterChanged(c.name)
-	}
-	return nil
-}
-
-// filled replaces the caches by those of a session.
-func (c *Cluster) filled(s *session, fresh *caches) {
-	c.mu.Lock()
-	old := c.caches
-	c.caches, c.owner = fresh, s
-	c.mu.Unlock()
-	if old != nil {
-		old.cancel()
-	}
-	c.home.clusterChanged(c.name) // what changed meanwhile was reported too early
-}
-
-// advance makes the changes that time alone brings, and returns when the next one is; zero if there
-// is none.
-func (c *Cluster) advance() (next time.Time) {
-	now := c.options.Clock.Now()
-	c.mu.Lock()
-	before := c.live.state
-	c.live.advance(now)
-	changed := c.live.state != before
-	next = c.live.next()
-	if c.warn.After(now) && (next.IsZero() || c.warn.Before(next)) {
-		next = c.warn
-	}
-	c.mu.Unlock()
-	if changed {
-		c.home.clusterChanged(c.name)
-	}
-	return next
 }

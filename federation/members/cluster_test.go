@@ -44,10 +44,10 @@ func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s := w.server("a")
 		w.after(time.Minute)
-		writes, probes := w.writes, s.called("GET /readyz")
+		writes, probes := w.writes.Load(), s.called("GET /readyz")
 		w.after(time.Hour)
-		if w.writes != writes {
-			t.Errorf("%d writes in an hour", w.writes-writes)
+		if n := w.writes.Load() - writes; n != 0 {
+			t.Errorf("%d writes in an hour", n)
 		}
 		if got := s.called("GET /readyz") - probes; got < 350 || got > 370 {
 			t.Errorf("%d probes in an hour", got)

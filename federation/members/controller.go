@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,10 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -34,13 +36,17 @@ const (
 	eventExpiring    = "CredentialsExpiring"
 )
 
+// passesAtATime is how many clusters are probed at the same time. One that hangs takes DefaultProbeTimeout of each probe,
+// so that others are delayed only if hundreds hang.
+const passesAtATime = 200
+
 // Name implements controller.Controller.
 func (m *Members) Name() string { return Name }
 
 // SetupWithManager registers the controller, which connects to every MemberCluster while its
 // manager leads. The scheme of the manager must know v1alpha1 and the core kinds.
 func (m *Members) SetupWithManager(mgr manager.Manager) error {
-	profiles, err := newProfiles(mgr.GetConfig(), m)
+	profiles, err := newProfiles(mgr, m)
 	if err != nil {
 		return err
 	}
@@ -52,6 +58,10 @@ func (m *Members) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.MemberCluster{}).
 		Watches(&v1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
 		WatchesRawSource(m.triggers.Source()).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: passesAtATime,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](passes.FirstRetry, m.options.ProbeInterval),
+		}).
 		Complete(r)
 }
 
@@ -80,82 +90,119 @@ func (r *reconciler) ofSecret(ctx context.Context, secret client.Object) []recon
 	return requests
 }
 
-// Reconcile implements reconcile.Reconciler.
+// Reconcile implements reconcile.Reconciler. Each pass probes the cluster, and requests the next one.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	var m v1alpha1.MemberCluster
-	err := r.client.Get(ctx, request.NamespacedName, &m)
-	if apierrors.IsNotFound(err) || err == nil && m.DeletionTimestamp != nil {
+	m := &v1alpha1.MemberCluster{}
+	err := r.client.Get(ctx, request.NamespacedName, m)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading MemberCluster %s: %w", request.Name, err)
+	}
+	if err != nil || m.DeletionTimestamp != nil {
 		r.members.remove(request.Name)
 		return reconcile.Result{}, r.follow(ctx, request.Name, nil)
 	}
+	if err := r.follow(ctx, request.Name, m); err != nil {
+		return reconcile.Result{}, err
+	}
+	c := r.members.add(m)
+	c.set(func() { c.member = m })
+	caches := c.caches
+	s, err := r.connection(ctx, c)
+	switch {
+	case err == nil:
+		err = r.check(ctx, c, s)
+	case !errors.As(err, new(*Problem)): // of the host
+		return reconcile.Result{}, err
+	}
+	now := r.members.options.Clock.Now()
+	c.checked(now, err)
+	v := c.View()
+	v.Since, v.Cause = time.Time{}, ""
+	if caches != c.caches || !reflect.DeepEqual(v, c.reported) {
+		c.reported = v
+		r.members.changed(m.Name) // of new caches, what changed meanwhile was reported too early
+	}
+	next, err := r.store(ctx, c, now)
+	return passes.At(now, now.Add(r.members.options.ProbeInterval), next), err
+}
+
+// connection is how the cluster is reached as its Secret says now: as before, if that says the same.
+func (r *reconciler) connection(ctx context.Context, c *Cluster) (*connection, error) {
+	data, err := r.kubeconfig(ctx, c.member)
+	if s := c.connection; err == nil && s != nil && s.kubeconfig == sha256.Sum256(data) &&
+		(s.expires.IsZero() || c.options.Clock.Now().Before(s.expires)) {
+		return s, nil
+	}
+	var s *connection
+	if err == nil {
+		s, err = r.connect(ctx, c, data)
+	}
+	if err == nil || errors.As(err, new(*Problem)) {
+		c.use(s)
+	}
+	return s, err
+}
+
+func (r *reconciler) connect(ctx context.Context, c *Cluster, kubeconfig []byte) (*connection, error) {
+	config, expires, err := ReadKubeconfig(kubeconfig, c.options.Clock.Now())
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("reading MemberCluster %s: %w", request.Name, err)
+		return nil, err
 	}
-	if err := r.follow(ctx, request.Name, &m); err != nil {
-		return reconcile.Result{}, err
+	host, err := UIDOf(ctx, r.live)
+	if err != nil {
+		return nil, fmt.Errorf("in the host: %w", err)
 	}
-	if err := r.prepare(ctx); err != nil {
-		return reconcile.Result{}, err
+	reading, cancel := context.WithCancel(r.members.triggers.Context())
+	s, err := c.connect(reading, config)
+	if err != nil { // such as a key that does not belong to its certificate
+		cancel()
+		return nil, invalid("cannot be used")
 	}
-	c, isNew := r.members.add(&m)
-	c.describe(&m)
-	if err := r.connect(ctx, c, &m); err != nil {
-		return reconcile.Result{}, err
-	}
-	if isNew {
-		r.members.changed(m.Name)
-	}
-	next := c.advance()
-	if err := r.store(ctx, c, &m); err != nil {
-		return reconcile.Result{}, err
-	}
-	return passes.At(r.members.options.Clock.Now(), next), nil
+	issued, _ := tokenTimes(config.BearerToken)
+	s.close, s.kubeconfig, s.hostUID, s.expires, s.warn = cancel, sha256.Sum256(kubeconfig), host, expires, warnAt(issued, expires)
+	return s, nil
 }
 
-// prepare finds out, once, which cluster the host is and which clusters have joined before.
-func (r *reconciler) prepare(ctx context.Context) error {
-	r.members.mu.Lock()
-	done := r.members.host != ""
-	r.members.mu.Unlock()
-	if done {
-		return nil
+// check finds out whether the cluster answers, is the one it is taken for, and lets itself be read.
+func (r *reconciler) check(ctx context.Context, c *Cluster, s *connection) error {
+	skew, err := s.probe(ctx, c.options)
+	c.probed = c.options.Clock.Now()
+	c.options.Metrics.probed(c.name, err)
+	if err != nil {
+		s.failed = true
+		return err
 	}
-	var all v1alpha1.MemberClusterList
-	if err := r.client.List(ctx, &all); err != nil {
-		return fmt.Errorf("listing MemberClusters: %w", err)
+	c.skewed(skew)
+	if !s.identified || s.failed {
+		uid, version, err := s.identify(ctx, c.options)
+		if err != nil {
+			return err
+		}
+		var all v1alpha1.MemberClusterList
+		if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+			return err
+		}
+		if uid == s.hostUID {
+			return &Problem{
+				v1alpha1.ReasonPointsToHost,
+				"the kubeconfig is that of the host, the cluster that the controllers run against: give the one of the member",
+			}
+		}
+		if err := r.members.claim(c, uid, all.Items); err != nil {
+			return err
+		}
+		c.version, s.identified = version, true
 	}
-	for i := range all.Items {
-		r.members.recall(all.Items[i].Status.ClusterUID, all.Items[i].Name)
-	}
+	return s.read(c, c.probed)
+}
+
+// UIDOf identifies a cluster.
+func UIDOf(ctx context.Context, c client.Reader) (string, error) {
 	var system v1.Namespace
-	if err := r.live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-		return fmt.Errorf("reading the UID of the host, which is that of its namespace kube-system: %w", err)
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
+		return "", fmt.Errorf("reading the UID of the cluster, which is that of its namespace %s: %w", metav1.NamespaceSystem, err)
 	}
-	r.members.mu.Lock()
-	r.members.host = string(system.UID)
-	r.members.mu.Unlock()
-	return nil
-}
-
-// connect has the cluster reached as its Secret says now.
-func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.MemberCluster) error {
-	data, err := r.kubeconfig(ctx, m)
-	var config *rest.Config
-	var expires time.Time
-	if err == nil {
-		config, expires, err = ReadKubeconfig(data, r.members.options.Clock.Now())
-	}
-	if err == nil {
-		issued, _ := tokenTimes(config.BearerToken)
-		err = c.connect(r.members.triggers.Context(), config, sha256.Sum256(data), expires, warnAt(issued, expires))
-		r.members.options.Metrics.expires(c.name, expires)
-	}
-	var problem *Problem
-	if errors.As(err, &problem) {
-		c.refuse(problem)
-		return nil
-	}
-	return err
+	return string(system.UID), nil
 }
 
 // kubeconfig is what the cluster is reached by.
@@ -179,20 +226,20 @@ func (r *reconciler) kubeconfig(ctx context.Context, m *v1alpha1.MemberCluster) 
 	return data, nil
 }
 
-// store writes the status if it changed.
-func (r *reconciler) store(ctx context.Context, c *Cluster, m *v1alpha1.MemberCluster) error {
-	r.members.options.Metrics.see(c.name, c.View().State)
-	status := c.status(m)
-	if equality.Semantic.DeepEqual(status, &m.Status) {
-		return nil
+// store writes the status if it changed. It returns when time alone changes it; zero for never.
+func (r *reconciler) store(ctx context.Context, c *Cluster, now time.Time) (next time.Time, _ error) {
+	r.members.options.Metrics.see(c.name, c.reported.State)
+	status, next := c.status(now)
+	if equality.Semantic.DeepEqual(status, &c.member.Status) {
+		return next, nil
 	}
-	before := m.DeepCopy()
+	m := c.member.DeepCopy()
 	m.Status = *status
-	if err := r.client.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(err)
+	if err := r.client.Status().Patch(ctx, m, client.MergeFrom(c.member)); err != nil {
+		return next, client.IgnoreNotFound(err)
 	}
-	r.report(ctx, before, m)
-	return nil
+	r.report(ctx, c.member, m)
+	return next, nil
 }
 
 // report records and logs what has changed.

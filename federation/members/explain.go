@@ -17,12 +17,24 @@ import (
 
 // ErrNotAnswering is returned for calls to a cluster that did not answer before, without making
 // them.
-var ErrNotAnswering = errors.New("the cluster does not answer")
+var ErrNotAnswering error = fixed("the cluster does not answer")
+
+// What answers or does not.
+const (
+	errWebPage = fixed("a web page answers at the address, not an API server")
+	errProxy   = fixed("the proxy in the kubeconfig (proxy-url) refuses to connect to the API server")
+)
+
+// fixed is an error whose text is known beforehand, so that it can be shown.
+type fixed string
+
+func (f fixed) Error() string { return string(f) }
 
 // Explain says in fixed words why a call to a cluster failed. The text of the error itself may hold
 // the address of the cluster, which is part of its Secret, or whatever a server answered.
 func Explain(err error) string {
 	var problem *Problem
+	var text fixed
 	var status apierrors.APIStatus
 	var lookup *net.DNSError
 	var dial *net.OpError
@@ -34,12 +46,8 @@ func Explain(err error) string {
 	switch {
 	case errors.As(err, &problem):
 		return problem.Message
-	case errors.Is(err, ErrNotAnswering):
-		return ErrNotAnswering.Error()
-	case errors.Is(err, errWebPage):
-		return errWebPage.Error()
-	case errors.Is(err, errProxy):
-		return errProxy.Error()
+	case errors.As(err, &text):
+		return text.Error()
 	case errors.As(err, &dial) && dial.Op == "proxyconnect":
 		return "the proxy in the kubeconfig (proxy-url) cannot be reached"
 	case errors.As(err, &status):

@@ -37,8 +37,7 @@ func TestExplainNamesTheWay(t *testing.T) {
 	}
 	o := Options{}
 	o.setDefaults()
-	s := &session{cluster: &Cluster{options: &o}}
-	c, err := s.httpClient(&rest.Config{Proxy: http.ProxyURL(at)}, func(t *http.Transport) http.RoundTripper { return t })
+	c, err := httpClient(&rest.Config{Proxy: http.ProxyURL(at)}, &o, func(t *http.Transport) http.RoundTripper { return t })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,76 +26,47 @@ const (
 // Lost reports whether the replicas of the cluster belong elsewhere.
 func (s State) Lost() bool { return s == Offline || s == Stabilizing }
 
-// liveness decides what a cluster counts as from the answers to probes. The zero value of the times
-// is not used: newLiveness begins.
+// liveness is what the answers to probes say. What the cluster counts as follows from that and the time.
 type liveness struct {
 	offlineAfter, stableFor time.Duration
 
-	state State
-	since time.Time // of the state
-	// failing is since when probes have failed without an answer in between; zero while they are
-	// answered.
-	failing time.Time
+	answers bool
+	since   time.Time // it answers, or does not
+	lost    bool      // it was, before that
+	ever    bool      // it has answered since the program started
 }
 
 // newLiveness begins with a cluster that was not asked yet. One that was offline before the program
 // started must be stable again.
 func newLiveness(before State, now time.Time, o *Options) liveness {
-	l := liveness{offlineAfter: o.OfflineAfter, stableFor: o.StabilizationTime, state: Connecting, since: now, failing: now}
-	if before.Lost() {
-		l.state = Offline
-	}
-	return l
+	return liveness{offlineAfter: o.OfflineAfter, stableFor: o.StabilizationTime, since: now, lost: before.Lost()}
 }
 
-// answered takes in that the cluster has answered, and what is known of it is current.
-func (l *liveness) answered(now time.Time) {
-	l.advance(now) // it may have been offline in between
-	l.failing = time.Time{}
-	if l.state == Offline {
-		l.become(Stabilizing, now)
-	} else if l.state != Stabilizing && l.state != Ready {
-		l.become(Ready, now)
-	}
-	l.advance(now)
-}
-
-// failed takes in that the cluster has not answered.
-func (l *liveness) failed(now time.Time) {
-	if l.failing.IsZero() {
-		l.advance(now)
-		l.failing = now
-	}
-	was := l.state
-	if was == Ready {
-		l.become(NotAnswering, now)
-	}
-	if was == Stabilizing {
-		l.become(Offline, now)
-	}
-	l.advance(now)
-}
-
-// advance makes the changes that time alone brings.
-func (l *liveness) advance(now time.Time) {
-	if at := l.next(); !at.IsZero() && !now.Before(at) {
-		if l.state == Stabilizing {
-			l.become(Ready, at)
-		} else {
-			l.become(Offline, at)
-		}
+// saw takes in whether the cluster has answered, and what is known of it is current.
+func (l *liveness) saw(answers bool, now time.Time) {
+	if answers != l.answers {
+		state, _, _ := l.at(now)
+		l.answers, l.since, l.lost, l.ever = answers, now, state.Lost(), l.ever || answers
 	}
 }
 
-// next is when advance changes the state; zero if it does not.
-func (l *liveness) next() time.Time {
-	if l.state == Stabilizing {
-		return l.since.Add(l.stableFor)
+// at is what the cluster counts as at a time, since when, and until when if it goes on as it does; zero if
+// that changes nothing.
+func (l *liveness) at(now time.Time) (_ State, since, until time.Time) {
+	offline, stable := l.since.Add(l.offlineAfter), l.since.Add(l.stableFor)
+	switch {
+	case l.answers && !l.lost:
+		return Ready, l.since, time.Time{}
+	case l.answers && now.Before(stable):
+		return Stabilizing, l.since, stable
+	case l.answers:
+		return Ready, stable, time.Time{}
+	case l.lost:
+		return Offline, l.since, time.Time{}
+	case !now.Before(offline):
+		return Offline, offline, time.Time{}
+	case l.ever:
+		return NotAnswering, l.since, offline
 	}
-	if l.state == Connecting || l.state == NotAnswering {
-		return l.failing.Add(l.offlineAfter)
-	}
-	return time.Time{}
+	return Connecting, l.since, offline
 }
-
-func (l *liveness) become(s State, at time.Time) { l.state, l.since = s, at }

@@ -2,10 +2,9 @@ package members
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
@@ -31,14 +30,12 @@ type Members struct {
 	mu       sync.Mutex
 	handlers []Handler // not changed, but replaced
 	clusters map[string]*Cluster
-	claims   map[string]string // names by the UID of the cluster
-	host     string            // UID of the host
 }
 
 // New returns Members. They are empty until the controller is set up and its manager runs.
 func New(o Options) *Members {
 	o.setDefaults()
-	return &Members{options: o, clusters: map[string]*Cluster{}, claims: map[string]string{}}
+	return &Members{options: o, clusters: map[string]*Cluster{}}
 }
 
 // Handle adds a handler, which is called for what changes from then on.
@@ -62,15 +59,13 @@ func (m *Members) Get(name string) *Cluster {
 }
 
 // add returns the cluster of a MemberCluster, which continues as its status says if it is new.
-func (m *Members) add(of *v1alpha1.MemberCluster) (c *Cluster, isNew bool) {
+func (m *Members) add(of *v1alpha1.MemberCluster) *Cluster {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c := m.clusters[of.Name]; c != nil {
-		return c, false
+	if m.clusters[of.Name] == nil {
+		m.clusters[of.Name] = newCluster(of, m)
 	}
-	c = newCluster(of.Name, stateOf(of), m)
-	m.clusters[of.Name] = c
-	return c, true
+	return m.clusters[of.Name]
 }
 
 // remove ends the connection to a cluster that is a member no longer.
@@ -78,77 +73,43 @@ func (m *Members) remove(name string) {
 	m.mu.Lock()
 	c := m.clusters[name]
 	delete(m.clusters, name)
-	var others []string
-	for uid, holder := range m.claims {
-		if holder == name {
-			delete(m.claims, uid)
-		}
-	}
-	for other := range m.clusters {
-		others = append(others, other)
-	}
+	others := slices.Collect(maps.Values(m.clusters))
 	m.mu.Unlock()
 	if c == nil {
 		return
 	}
-	c.close()
+	c.end()
 	m.options.Metrics.forget(name)
 	m.changed(name)
 	for _, other := range others { // one may have been refused because of this one
-		m.ask(other)
+		other.ask()
 	}
 }
 
-// ask has a cluster probed now if it was refused.
-func (m *Members) ask(name string) {
-	if c := m.Get(name); c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.session != nil && c.problem != nil {
-			c.session.ask()
-		}
-	}
-}
-
-// recall takes in which cluster a MemberCluster was found to be before the program started, so that
-// another MemberCluster does not take its place.
-func (m *Members) recall(uid, name string) {
+// claim takes in which cluster it is, and refuses one that is another member. It belongs to the MemberCluster that was
+// there first, as the statuses of all of them say or, of those that were not stored yet, what was found out.
+func (m *Members) claim(c *Cluster, uid string, all []v1alpha1.MemberCluster) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if uid != "" && m.claims[uid] == "" {
-		m.claims[uid] = name
-	}
-}
-
-// claim refuses a cluster that is another member or the host. A cluster belongs to the MemberCluster that was there first.
-func (m *Members) claim(uid, name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if uid == m.host {
-		return &Problem{
-			v1alpha1.ReasonPointsToHost,
-			"the kubeconfig is that of the host, the cluster that the controllers run against: give the one of the member",
+	holder := ""
+	for i := range all {
+		if all[i].Status.ClusterUID == uid && m.clusters[all[i].Name] == nil {
+			holder = all[i].Name
 		}
 	}
-	if holder := m.claims[uid]; holder != "" && holder != name {
+	for name, other := range m.clusters {
+		if other.uid == uid && other != c {
+			holder = name
+		}
+	}
+	if holder != "" {
 		return &Problem{
 			v1alpha1.ReasonAlreadyJoined,
 			fmt.Sprintf("the kubeconfig is that of a cluster that has joined already, as %s: delete one of the two MemberClusters", holder),
 		}
 	}
-	for other, holder := range m.claims {
-		if holder == name && other != uid {
-			delete(m.claims, other)
-		}
-	}
-	m.claims[uid] = name
+	c.uid = uid
 	return nil
-}
-
-// clusterChanged has the status of the MemberCluster looked at, and calls handlers.
-func (m *Members) clusterChanged(name string) {
-	m.triggers.Pass(types.NamespacedName{Name: name}, 0)
-	m.changed(name)
 }
 
 func (m *Members) changed(name string) {

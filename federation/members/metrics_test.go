@@ -11,7 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 // What is about a cluster is gone with it.
@@ -22,7 +25,7 @@ func TestMetricsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := New(Options{Metrics: m})
-	c := newCluster("paris", Connecting, all)
+	c := newCluster(&v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "paris"}}, all)
 	all.clusters["paris"] = c
 	m.see("paris", Ready)
 	m.probed("paris", nil)
@@ -45,7 +48,7 @@ func TestMetricsOfWaitingWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := New(Options{Metrics: m})
-	c := newCluster("paris", Connecting, all)
+	c := newCluster(&v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "paris"}}, all)
 	all.clusters["paris"] = c
 	c.changes.begin.Do(func() {}) // no worker is free
 	for _, key := range []string{"a", "b", "a"} {

@@ -1,14 +1,15 @@
 package members
 
 import (
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -41,20 +42,19 @@ func (p Pods) Waiting() int32 { return p.unscheduled.count() + p.notStarted.coun
 
 // Unscheduled is how many pods have waited for a node for at least d.
 func (p Pods) Unscheduled(now time.Time, d time.Duration) int32 {
-	return p.unscheduled.since(now.Add(p.skew - d))
+	return p.unscheduled[:p.unscheduled.until(now.Add(p.skew-d))].count()
 }
 
 // NotStarted is how many pods have had a node for at least d without ever being ready.
 func (p Pods) NotStarted(now time.Time, d time.Duration) int32 {
-	return p.notStarted.since(now.Add(p.skew - d))
+	return p.notStarted[:p.notStarted.until(now.Add(p.skew-d))].count()
 }
 
 // Next is when the next pod will have waited for d, for a node or to start; zero if none will.
-func (p Pods) Next(now time.Time, d time.Duration) time.Time {
-	var next time.Time
+func (p Pods) Next(now time.Time, d time.Duration) (next time.Time) {
 	for _, w := range []waiting{p.unscheduled, p.notStarted} {
-		if since, ok := w.after(now.Add(p.skew - d)); ok {
-			if at := since.Add(d - p.skew); next.IsZero() || at.Before(next) {
+		if i := w.until(now.Add(p.skew - d)); i < len(w) {
+			if at := w[i].since.Add(d - p.skew); next.IsZero() || at.Before(next) {
 				next = at
 			}
 		}
@@ -62,149 +62,112 @@ func (p Pods) Next(now time.Time, d time.Duration) time.Time {
 	return next
 }
 
-// tally keeps the Pods of every local object. Reading them costs the same however many pods there
-// are, and so does a change of a pod that does not wait; one that does costs the logarithm of those
-// that wait.
-type tally struct {
-	mu   sync.Mutex
-	pods map[types.NamespacedName]counted
-	of   map[Local]*Pods
+// waiting counts pods by since when they wait, the first ones first. It is replaced rather than changed,
+// so that what was read stays as it was. There is at most one time in a second.
+type waiting []moment
+
+type moment struct {
+	since time.Time
+	pods  int32
+}
+
+func (w waiting) count() (n int32) {
+	for _, m := range w {
+		n += m.pods
+	}
+	return n
+}
+
+// until is how many of the times are not after a limit.
+func (w waiting) until(limit time.Time) int {
+	i, found := slices.BinarySearchFunc(w, limit, func(m moment, at time.Time) int { return m.since.Compare(at) })
+	if found {
+		i++
+	}
+	return i
+}
+
+// plus is w with a number of pods more that have waited since a time.
+func (w waiting) plus(n int32, since time.Time) waiting {
+	i := w.until(since)
+	if i > 0 && w[i-1].since.Equal(since) {
+		i--
+		n += w[i].pods
+		w = slices.Concat(w[:i], w[i+1:])
+	}
+	if n == 0 {
+		return w
+	}
+	return slices.Concat(w[:i], waiting{{since, n}}, w[i:])
+}
+
+// pod is all that is kept of a pod: of its metadata the name and the version only. There may be many,
+// and an empty v1.Pod takes more than a kilobyte.
+type pod struct {
+	metav1.ObjectMeta
+	counted
+	// node is where it uses what it requests; empty unless the nodes of the cluster are read.
+	node     string
+	requests federation.Resources
 }
 
 // counted is what is counted of a pod: nothing if it belongs to no local object, or has ended.
 type counted struct {
-	local Local
-	standing
-}
-
-// standing is what a pod counts as.
-type standing struct {
+	local                     Local
 	scheduled, ready, started bool
 	since                     time.Time // since when it has waited for a node or to start
 }
 
-func newTally() *tally {
-	return &tally{pods: map[types.NamespacedName]counted{}, of: map[Local]*Pods{}}
-}
-
-// get returns the counts of a local object, which do not change after that.
-func (t *tally) get(local Local) Pods {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.of[local]; p != nil {
-		return *p
-	}
-	return Pods{}
-}
-
-// set counts a pod anew. It returns the local objects whose counts changed.
-func (t *tally) set(key types.NamespacedName, now counted) []Local {
-	if now == (counted{}) {
-		return t.delete(key)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, known := t.pods[key]
-	if known && before == now {
-		return nil
-	}
-	changed := []Local{now.local}
-	if known {
-		t.count(before, -1)
-		if before.local != now.local {
-			changed = append(changed, before.local)
+// trimPod keeps of a pod what is counted, and what it uses of its node if nodes are read.
+func trimPod(nodes bool) func(any) (any, error) {
+	return func(object any) (any, error) {
+		p, ok := object.(*v1.Pod)
+		if !ok {
+			return object, nil
 		}
-	}
-	t.pods[key] = now
-	t.count(now, +1)
-	return changed
-}
-
-// delete forgets a pod.
-func (t *tally) delete(key types.NamespacedName) []Local {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, known := t.pods[key]
-	if !known {
-		return nil
-	}
-	delete(t.pods, key)
-	t.count(before, -1)
-	return []Local{before.local}
-}
-
-// count adds a pod to the counts of its local object, or takes it away.
-func (t *tally) count(c counted, sign int32) {
-	p := t.of[c.local]
-	if p == nil {
-		p = &Pods{}
-		t.of[c.local] = p
-	}
-	p.Created += sign
-	if c.scheduled {
-		p.Scheduled += sign
-	}
-	if c.ready {
-		p.Ready += sign
-	}
-	waits := &p.unscheduled
-	if c.scheduled {
-		waits = &p.notStarted
-	}
-	switch {
-	case c.scheduled && c.started:
-	case sign > 0:
-		*waits = waits.with(c.since)
-	default:
-		*waits = waits.without(c.since)
-	}
-	if p.Created == 0 {
-		delete(t.of, c.local)
+		kept := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion}}
+		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			return kept, nil
+		}
+		if nodes && p.Spec.NodeName != "" {
+			kept.node, kept.requests = p.Spec.NodeName, federation.RequestsOf(p)
+		}
+		if local, owned := localOf(p); owned && p.DeletionTimestamp == nil {
+			kept.counted = countedOf(p, local)
+		}
+		return kept, nil
 	}
 }
 
-// countedOf says what is counted of a pod.
-func countedOf(pod *v1.Pod) counted {
-	local, owned := localOf(pod)
-	if ended(pod) || !owned {
-		return counted{}
-	}
-	return counted{local: local, standing: standingOf(pod)}
-}
-
-// standingOf says what a pod counts as. A pod that waits after a crash has not started.
-func standingOf(pod *v1.Pod) standing {
+// countedOf says what a pod of a local object counts as. One that waits after a crash has not started.
+func countedOf(pod *v1.Pod, local Local) counted {
 	health := podhealth.Assess(pod)
-	s := standing{
+	c := counted{
+		local:     local,
 		scheduled: pod.Spec.NodeName != "",
 		ready:     health.Ready && pod.Status.Phase == v1.PodRunning,
 		started:   health.WasReady && (!health.CrashLooping || !health.SteadyAt.IsZero()),
 		since:     pod.CreationTimestamp.Time,
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled && (c.Status == v1.ConditionTrue) == s.scheduled && !c.LastTransitionTime.IsZero() {
-			s.since = c.LastTransitionTime.Time
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == v1.PodScheduled && (condition.Status == v1.ConditionTrue) == c.scheduled && !condition.LastTransitionTime.IsZero() {
+			c.since = condition.LastTransitionTime.Time
 		}
 	}
 	switch {
-	case s.scheduled && s.started:
-		s.since = time.Time{}
-	case s.scheduled && health.CrashLooping:
-		s.since = health.CrashLoopingSince
+	case c.scheduled && c.started:
+		c.since = time.Time{}
+	case c.scheduled && health.CrashLooping:
+		c.since = health.CrashLoopingSince
 	}
-	return s
-}
-
-// ended reports whether a pod does not count any more.
-func ended(pod *v1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	return c
 }
 
 // localOf returns the local object that a pod belongs to. The ReplicaSets of a Deployment are named
 // after it, with the hash that their pods have as a label.
 func localOf(pod *v1.Pod) (Local, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != ReplicaSet {
+	if owner == nil || owner.Kind != ReplicaSet || pod.Labels[v1alpha1.LabelFederated] == "" {
 		return Local{}, false
 	}
 	if hash := pod.Labels["pod-template-hash"]; hash != "" {
@@ -213,4 +176,77 @@ func localOf(pod *v1.Pod) (Local, bool) {
 		}
 	}
 	return Local{Kind: ReplicaSet, Namespace: pod.Namespace, Name: owner.Name}, true
+}
+
+// add adds a pod to the counts, or takes it away.
+func (p *Pods) add(c counted, sign int32) {
+	p.Created += sign
+	if c.scheduled {
+		p.Scheduled += sign
+	}
+	if c.ready {
+		p.Ready += sign
+	}
+	switch {
+	case !c.scheduled:
+		p.unscheduled = p.unscheduled.plus(sign, c.since)
+	case !c.started:
+		p.notStarted = p.notStarted.plus(sign, c.since)
+	}
+}
+
+// tally keeps the Pods of every local object and, if the nodes of the cluster are read, what they have
+// left. It is counted when a pod or a node changes, so that reading costs the same however many there are.
+type tally struct {
+	of    map[Local]Pods
+	nodes map[string]*v1.Node
+	used  map[string]federation.Resources // by node
+	room  *federation.Room                // nil if something has changed since
+}
+
+func newTally() *tally {
+	return &tally{of: map[Local]Pods{}, nodes: map[string]*v1.Node{}, used: map[string]federation.Resources{}}
+}
+
+// count takes in a change of a pod, and returns the local objects whose counts changed.
+func (t *tally) count(before, now *pod) (changed []Local) {
+	same := before != nil && now != nil && before.counted == now.counted
+	for _, step := range []struct {
+		*pod
+		sign int32
+	}{{before, -1}, {now, +1}} {
+		if step.pod == nil {
+			continue
+		}
+		if step.node != "" {
+			t.room = nil
+			if t.used[step.node] = t.used[step.node].Plus(int64(step.sign), step.requests); t.used[step.node].Pods == 0 {
+				delete(t.used, step.node)
+			}
+		}
+		if same || step.local == (Local{}) {
+			continue
+		}
+		t.room = nil
+		pods := t.of[step.local]
+		if pods.add(step.counted, step.sign); pods.Created > 0 {
+			t.of[step.local] = pods
+		} else {
+			delete(t.of, step.local)
+		}
+		if !slices.Contains(changed, step.local) {
+			changed = append(changed, step.local)
+		}
+	}
+	return changed
+}
+
+// setNode takes in a change of a node.
+func (t *tally) setNode(before, now *v1.Node) {
+	t.room = nil
+	if now == nil {
+		delete(t.nodes, before.Name)
+	} else {
+		t.nodes[now.Name] = now
+	}
 }

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 // aPod belongs to a ReplicaSet, and was created at noon.
 func aPod(name, owner string, change ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon),
+		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon), Labels: map[string]string{v1alpha1.LabelFederated: "true"},
 		OwnerReferences: []metav1.OwnerReference{{Kind: ReplicaSet, Name: owner, Controller: ptr.To(true)}},
 	}}
 	for _, c := range change {
@@ -77,16 +79,16 @@ func TestPods(t *testing.T) {
 			}, "0 0 0 [] []",
 		},
 		"those of others do not count": {
-			[]*v1.Pod{aPod("a", "other"), aPod("b", "web", func(p *v1.Pod) { p.OwnerReferences = nil }), aPod("c", "web", func(p *v1.Pod) { p.Labels = map[string]string{"pod-template-hash": "x"} })},
+			[]*v1.Pod{aPod("a", "other"), aPod("b", "web", func(p *v1.Pod) { p.OwnerReferences = nil }), aPod("d", "web", func(p *v1.Pod) { p.Labels = nil }), aPod("c", "web", func(p *v1.Pod) { p.Labels["pod-template-hash"] = "x" })},
 			"1 0 0 [0s] []", // the hash is not that of its owner
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tally := newTally()
+			tally := newCounting()
 			for _, p := range test.pods {
 				count(tally, p)
 			}
-			if got := tally.get(Local{ReplicaSet, "shop", "web"}); shown(got) != test.want {
+			if got := tally.of[Local{ReplicaSet, "shop", "web"}]; shown(got) != test.want {
 				t.Errorf("got %s, want %s", shown(got), test.want)
 			}
 		})
@@ -95,24 +97,24 @@ func TestPods(t *testing.T) {
 
 // The pods of a Deployment are those of all its ReplicaSets: a rollout moves nothing.
 func TestPodsOfDeployment(t *testing.T) {
-	tally := newTally()
+	tally := newCounting()
 	for i, hash := range []string{"5d4f", "5d4f", "77c9"} {
 		p := aPod(fmt.Sprint(i), "web-"+hash, running, condition(v1.PodReady, v1.ConditionTrue, 0))
-		p.Labels = map[string]string{"pod-template-hash": hash}
+		p.Labels["pod-template-hash"] = hash
 		count(tally, p)
 	}
-	if got := tally.get(Local{Deployment, "shop", "web"}); got.Ready != 3 {
+	if got := tally.of[Local{Deployment, "shop", "web"}]; got.Ready != 3 {
 		t.Errorf("%+v", got)
 	}
 }
 
 // At the limit itself a pod has waited for long enough, and Next is that moment.
 func TestPodsCrossTheLimitExactly(t *testing.T) {
-	tally := newTally()
+	tally := newCounting()
 	count(tally, aPod("a", "web"))
 	count(tally, aPod("b", "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Minute)))
 	count(tally, aPod("c", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, 30*time.Second)))
-	p := tally.get(Local{ReplicaSet, "shop", "web"})
+	p := tally.of[Local{ReplicaSet, "shop", "web"}]
 	const limit = 5 * time.Minute
 	for _, step := range []struct {
 		after                   time.Duration
@@ -141,14 +143,14 @@ func TestPodsCrossTheLimitExactly(t *testing.T) {
 func TestTallyCountsAsAnOracle(t *testing.T) {
 	locals := []Local{{ReplicaSet, "shop", "a"}, {ReplicaSet, "shop", "b"}}
 	rapid.Check(t, func(t *rapid.T) {
-		tally, pods := newTally(), map[string]*v1.Pod{}
+		tally, pods := newCounting(), map[string]*v1.Pod{}
 		var read []Pods
 		var was []string
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6"}).Draw(t, "pod")
 			if rapid.IntRange(0, 5).Draw(t, "deleted") == 0 {
 				delete(pods, name)
-				tally.delete(types.NamespacedName{Namespace: "shop", Name: name})
+				tally.forget(name)
 			} else {
 				p := aPod(name, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
 					rapid.SampledFrom([]func(*v1.Pod){onNode, running, crashing, func(*v1.Pod) {}, func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }}).Draw(t, "kind"),
@@ -158,11 +160,11 @@ func TestTallyCountsAsAnOracle(t *testing.T) {
 				count(tally, p)
 			}
 			for _, l := range locals {
-				fresh := newTally()
+				fresh := newCounting()
 				for _, p := range pods {
 					count(fresh, p)
 				}
-				got, want := tally.get(l), fresh.get(l)
+				got, want := tally.of[l], fresh.of[l]
 				if shown(got) != shown(want) {
 					t.Fatalf("%v: got %s, want %s", l, shown(got), shown(want))
 				}
@@ -180,10 +182,24 @@ func TestTallyCountsAsAnOracle(t *testing.T) {
 	})
 }
 
-// count counts a pod as the caches do.
-func count(tally *tally, p *v1.Pod) []Local {
-	trimmed, _ := trimPod(p)
-	return tally.set(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, trimmed.(*pod).counted)
+// counting counts pods as the caches do, which know what each was before.
+type counting struct {
+	*tally
+	pods map[string]*pod
+}
+
+func newCounting() *counting { return &counting{newTally(), map[string]*pod{}} }
+
+func count(c *counting, p *v1.Pod) []Local {
+	trimmed, _ := trimPod(false)(p)
+	before := c.pods[p.Name]
+	c.pods[p.Name] = trimmed.(*pod)
+	return c.count(before, c.pods[p.Name])
+}
+
+func (c *counting) forget(name string) {
+	c.count(c.pods[name], nil)
+	delete(c.pods, name)
 }
 
 // shown is what is counted: created, scheduled, ready, and since when after noon pods wait for a node

@@ -1,34 +1,35 @@
 package members
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 const (
-	profileGroup    = "multicluster.x-k8s.io"
-	profileResource = "clusterprofiles"
 	// secretReader is the access provider whose credentials are in a Secret.
 	secretReader = "secretreader"
 	// tokenKey is where in that Secret.
@@ -37,86 +38,48 @@ const (
 	lookForProfiles = time.Minute
 )
 
+var profileKind = schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ClusterProfile"}
+
 // profiles are the ClusterProfiles in the namespace of the controllers, where the host has that
 // kind. They are read by their published fields.
 type profiles struct {
-	discovery discovery.DiscoveryInterface
-	client    dynamic.Interface
-	namespace string
-	changed   func(name string)
+	kinds   meta.RESTMapper
+	client  dynamic.Interface
+	members *Members
 
-	mu    sync.Mutex
-	found cache.SharedIndexInformer // nil as long as the host does not have the kind
+	store atomic.Pointer[cache.Store] // nil as long as they are not read
 }
 
-func newProfiles(config *rest.Config, m *Members) (*profiles, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("building a client for the kinds of the host: %w", err)
-	}
-	c, err := dynamic.NewForConfig(config)
+func newProfiles(mgr manager.Manager, m *Members) (*profiles, error) {
+	c, err := dynamic.NewForConfig(mgr.GetConfig())
 	if err != nil {
 		return nil, fmt.Errorf("building a client for ClusterProfiles: %w", err)
 	}
-	return &profiles{discovery: d, client: c, namespace: m.options.Namespace, changed: m.clusterChanged}, nil
+	return &profiles{kinds: mgr.GetRESTMapper(), client: c, members: m}, nil
 }
 
 // Start implements manager.Runnable. It waits until the host has ClusterProfiles, and watches them.
 func (p *profiles) Start(ctx context.Context) error {
-	var version string
-	err := wait.PollUntilContextCancel(ctx, lookForProfiles, true, func(context.Context) (bool, error) {
-		version = p.version()
-		return version != "", nil
-	})
-	if err != nil {
-		return nil //nolint:nilerr // the program ends
+	var kind *meta.RESTMapping
+	if wait.PollUntilContextCancel(ctx, lookForProfiles, true, func(context.Context) (found bool, _ error) {
+		var err error
+		kind, err = p.kinds.RESTMapping(profileKind)
+		return err == nil, nil
+	}) != nil {
+		return nil // the program ends
 	}
-	return p.watch(ctx, version)
-}
-
-// version of the ClusterProfiles that the host prefers; empty if it has none.
-func (p *profiles) version() string {
-	groups, err := p.discovery.ServerGroups()
-	if err != nil {
-		return "" // asked again
+	informer := dynamicinformer.NewFilteredDynamicSharedInformerFactory(p.client, 0, p.members.options.Namespace, nil).ForResource(kind.Resource).Informer()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil
 	}
-	for _, g := range groups.Groups {
-		if g.Name == profileGroup {
-			return g.PreferredVersion.Version
-		}
-	}
-	return ""
-}
-
-func (p *profiles) watch(ctx context.Context, version string) error {
-	resource := schema.GroupVersionResource{Group: profileGroup, Version: version, Resource: profileResource}
-	informer := dynamicinformer.NewFilteredDynamicSharedInformerFactory(p.client, 0, p.namespace, nil).ForResource(resource).Informer()
-	report := func(o any) {
-		if name, err := cache.DeletionHandlingObjectToName(o); err == nil {
-			p.changed(name.Name)
-		}
-	}
-	added := func(o any, first bool) {
-		if !first {
-			report(o)
-		}
-	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{AddFunc: added, UpdateFunc: func(_, o any) { report(o) }, DeleteFunc: report}); err != nil {
-		return fmt.Errorf("watching ClusterProfiles: %w", err)
-	}
-	p.mu.Lock()
-	p.found = informer
-	p.mu.Unlock()
-	go func() {
-		// The first ones are reported when all are read: before, none counts as known.
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			for _, o := range informer.GetStore().List() {
-				report(o)
-			}
-		}
-	}()
-	informer.RunWithContext(ctx)
-	return nil
+	p.store.Store(new(informer.GetStore()))
+	_, err := informer.AddEventHandler(passes.Follow(func(before, now *unstructured.Unstructured) {
+		p.members.triggers.Pass(types.NamespacedName{Name: cmp.Or(now, before).GetName()}, 0)
+	}))
+	return err
 }
 
 // get returns a ClusterProfile; nil if there is none. It is not known as long as they are not read.
@@ -124,16 +87,11 @@ func (p *profiles) get(name string) (_ *unstructured.Unstructured, known bool) {
 	if p == nil {
 		return nil, false
 	}
-	p.mu.Lock()
-	informer := p.found
-	p.mu.Unlock()
-	if informer == nil || !informer.HasSynced() {
+	store := p.store.Load()
+	if store == nil {
 		return nil, false
 	}
-	o, found, err := informer.GetStore().GetByKey(cache.NewObjectName(p.namespace, name).String())
-	if !found || err != nil {
-		return nil, true
-	}
+	o, _, _ := (*store).GetByKey(cache.NewObjectName(p.members.options.Namespace, name).String())
 	u, _ := o.(*unstructured.Unstructured)
 	return u, true
 }
@@ -203,38 +161,30 @@ func (r *reconciler) ofProfile(ctx context.Context, name string) ([]byte, error)
 			fmt.Sprintf("there is no Secret %s with a key %s in namespace %s, which the access provider %s reads: create it", name, tokenKey, r.members.options.Namespace, secretReader),
 		}
 	}
-	return clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: access},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: string(token)}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+	return json.Marshal(clientcmdapi.Config{
+		Clusters:       []clientcmdapi.NamedCluster{{Name: name, Cluster: *access}},
+		AuthInfos:      []clientcmdapi.NamedAuthInfo{{Name: name, AuthInfo: clientcmdapi.AuthInfo{Token: string(token)}}},
+		Contexts:       []clientcmdapi.NamedContext{{Name: name, Context: clientcmdapi.Context{Cluster: name, AuthInfo: name}}},
 		CurrentContext: name,
 	})
 }
 
-// accessOf is how the access provider secretreader reaches the cluster; nil if there is none.
+// accessOf is how the access provider secretreader reaches the cluster; nil if there is none that can be read.
 // Earlier ClusterProfiles call access providers credential providers.
 func accessOf(profile *unstructured.Unstructured) *clientcmdapi.Cluster {
 	for _, field := range []string{"accessProviders", "credentialProviders"} {
 		providers, _, _ := unstructured.NestedSlice(profile.Object, "status", field)
 		for _, p := range providers {
-			provider, _ := p.(map[string]any)
-			cluster, _ := provider["cluster"].(map[string]any)
-			if provider["name"] != secretReader || cluster == nil {
+			var provider struct {
+				Name    string
+				Cluster *clientcmdapi.Cluster
+			}
+			text, err := json.Marshal(p)
+			if err != nil || json.Unmarshal(text, &provider) != nil || provider.Name != secretReader || provider.Cluster == nil {
 				continue
 			}
-			text := func(key string) string {
-				s, _ := cluster[key].(string)
-				return s
-			}
-			insecure, _ := cluster["insecure-skip-tls-verify"].(bool)
-			authority, err := base64.StdEncoding.DecodeString(text("certificate-authority-data"))
-			if err != nil {
-				authority = []byte("not base64") // refused as an authority without certificates
-			}
-			return &clientcmdapi.Cluster{
-				Server: text("server"), TLSServerName: text("tls-server-name"), ProxyURL: text("proxy-url"),
-				CertificateAuthorityData: authority, InsecureSkipTLSVerify: insecure,
-			}
+			provider.Cluster.Extensions = nil
+			return provider.Cluster
 		}
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	discoveryfake "k8s.io/client-go/discovery/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -29,36 +29,36 @@ func profile(name, field string, providers ...string) *unstructured.Unstructured
 		}})
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": profileGroup + "/v1alpha1", "kind": "ClusterProfile",
+		"apiVersion": profileKind.Group + "/v1alpha1", "kind": "ClusterProfile",
 		"metadata": map[string]any{"namespace": DefaultNamespace, "name": name, "labels": map[string]any{v1.LabelTopologyRegion: "eu"}},
 		"status":   map[string]any{field: all},
 	}}
 }
 
-var profileKind = schema.GroupVersionResource{Group: profileGroup, Version: "v1alpha1", Resource: profileResource}
+var profileResource = profileKind.WithVersion("v1alpha1").GroupVersion().WithResource("clusterprofiles")
 
 // kinds are the kinds that the host has.
 type kinds struct {
-	*discoveryfake.FakeDiscovery
+	*meta.DefaultRESTMapper
 	mu sync.Mutex
 }
 
-func (k *kinds) ServerGroups() (*metav1.APIGroupList, error) {
+func (k *kinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.FakeDiscovery.ServerGroups()
+	return k.DefaultRESTMapper.RESTMapping(kind, append(versions, "v1alpha1")...)
 }
 
 // install gives the host the kind.
 func (w *world) install() {
 	w.kinds.mu.Lock()
 	defer w.kinds.mu.Unlock()
-	w.kinds.Resources = []*metav1.APIResourceList{{GroupVersion: profileGroup + "/v1alpha1", APIResources: []metav1.APIResource{{Name: profileResource, Kind: "ClusterProfile"}}}}
+	w.kinds.Add(profileKind.WithVersion("v1alpha1"), meta.RESTScopeNamespace)
 }
 
 func (w *world) addProfile(p *unstructured.Unstructured) {
 	w.t.Helper()
-	if _, err := w.inHost.Resource(profileKind).Namespace(DefaultNamespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
+	if _, err := w.inHost.Resource(profileResource).Namespace(DefaultNamespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -90,7 +90,7 @@ func TestClusterProfileIsAMember(t *testing.T) {
 				if m := w.get("p"); m.Labels[v1.LabelTopologyRegion] != "eu" || m.Labels[v1alpha1.LabelClusterProfile] != "p" {
 					t.Errorf("labels %v", m.Labels)
 				}
-				if err := w.inHost.Resource(profileKind).Namespace(DefaultNamespace).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+				if err := w.inHost.Resource(profileResource).Namespace(DefaultNamespace).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				w.after(time.Second)
@@ -128,7 +128,7 @@ func TestClusterProfileDoesNotReplaceAMemberCluster(t *testing.T) {
 		if m := w.get("a"); m.Spec.ClusterProfileRef != nil || m.Labels[v1.LabelTopologyRegion] != "" {
 			t.Errorf("%+v", m)
 		}
-		if err := w.inHost.Resource(profileKind).Namespace(DefaultNamespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		if err := w.inHost.Resource(profileResource).Namespace(DefaultNamespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.after(time.Minute)

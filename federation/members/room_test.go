@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/federation"
 )
 
 // aNode is ready, with eight cores.
@@ -160,7 +159,7 @@ func TestRoomKeepsLittleOfAPod(t *testing.T) {
 		pod := aPod(fmt.Sprintf("web-7f9c5d8b6-%05d", i), "web", using(fmt.Sprintf("node-%03d", i%200), "500m"))
 		pod.Annotations = map[string]string{"checksum/config": strings.Repeat("x", 64)}
 		pod.Spec.Volumes = make([]v1.Volume, 3)
-		trimmed, err := trimBound(pod)
+		trimmed, err := trimPod(true)(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,18 +184,18 @@ func heap() int64 {
 func BenchmarkRoom(b *testing.B) {
 	for _, nodes := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			r := &room{changed: func() {}, denied: map[string]bool{}, nodes: map[string]*v1.Node{}, used: map[string]federation.Resources{}, bound: map[string]int32{}}
+			c := &caches{of: newCluster(&v1alpha1.MemberCluster{}, New(Options{})), tally: newTally()}
 			for i := range nodes {
-				r.setNode(nil, aNode(fmt.Sprintf("n-%d", i)))
+				c.nodeChanged(nil, aNode(fmt.Sprintf("n-%d", i)))
 			}
-			pod, err := trimBound(aPod("a", "web", using("n-1", "500m")))
+			kept, err := trimPod(true)(aPod("a", "web", using("n-1", "500m")))
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				r.setPod(nil, pod.(*boundPod))
-				r.show()
+				c.podChanged(nil, kept.(*pod))
+				c.room()
 			}
 		})
 	}

@@ -13,17 +13,9 @@ import (
 // times are since when after noon pods wait, in order.
 func (w waiting) times() []time.Duration {
 	var all []time.Duration
-	var walk func(*moment)
-	walk = func(m *moment) {
-		if m != nil {
-			walk(m.earlier)
-			for range m.pods {
-				all = append(all, time.UnixMicro(m.at).Sub(noon))
-			}
-			walk(m.later)
-		}
+	for _, m := range w {
+		all = append(all, slices.Repeat([]time.Duration{m.since.Sub(noon)}, int(m.pods))...)
 	}
-	walk(w.root)
 	return all
 }
 
@@ -40,10 +32,10 @@ func TestWaitingCountsAsASortedList(t *testing.T) {
 		for _, step := range rapid.SliceOfN(rapid.IntRange(-3, 9), 1, 200).Draw(t, "steps") {
 			at := time.Duration(rapid.IntRange(0, 30).Draw(t, "since")) * time.Second
 			if step >= 0 {
-				w, list = w.with(noon.Add(at)), append(slices.Clone(list), at)
+				w, list = w.plus(1, noon.Add(at)), append(slices.Clone(list), at)
 				slices.Sort(list)
 			} else if i := slices.Index(list, at); i >= 0 {
-				w, list = w.without(noon.Add(at)), slices.Delete(slices.Clone(list), i, i+1)
+				w, list = w.plus(-1, noon.Add(at)), slices.Delete(slices.Clone(list), i, i+1)
 			}
 			read = append(read, reading{w, list})
 		}
@@ -57,40 +49,21 @@ func TestWaitingCountsAsASortedList(t *testing.T) {
 			if later >= 0 {
 				n = later
 			}
-			first, ok := r.after(noon.Add(limit))
-			if int(r.since(noon.Add(limit))) != n || ok != (later >= 0) || ok && first.Sub(noon) != r.list[later] {
-				t.Fatalf("%v since %s: %d, then %v %v", r.list, limit, r.since(noon.Add(limit)), first, ok)
+			i := r.until(noon.Add(limit))
+			if int(r.waiting[:i].count()) != n || (i < len(r.waiting)) != (later >= 0) || later >= 0 && r.waiting[i].since.Sub(noon) != r.list[later] {
+				t.Fatalf("%v since %s: %d times of %v", r.list, limit, i, r.waiting)
 			}
 		}
 	})
 }
 
-// The depth of the tree is logarithmic even if times only grow, as those of pods do.
-func TestWaitingIsShallow(t *testing.T) {
-	var w waiting
-	const n = 100_000
-	for i := range n {
-		w = w.with(noon.Add(time.Duration(i) * time.Second))
-	}
-	var depth func(*moment) int
-	depth = func(m *moment) int {
-		if m == nil {
-			return 0
-		}
-		return 1 + max(depth(m.earlier), depth(m.later))
-	}
-	if got := depth(w.root); got > 60 || w.count() != n {
-		t.Errorf("depth %d of %d", got, w.count())
-	}
-}
-
 // What a check reads of a local object costs the same for any number of pods: the counts by two
 // timeouts, and when the next pod crosses each.
 func BenchmarkPodsRead(b *testing.B) {
-	manyPods(b, func(b *testing.B, tally *tally, n int) {
+	manyPods(b, func(b *testing.B, tally *counting, n int) {
 		web, now := Local{ReplicaSet, "shop", "web"}, noon.Add(time.Duration(n/2)*time.Second)
 		for b.Loop() {
-			p := tally.get(web)
+			p := tally.of[web]
 			for _, timeout := range []time.Duration{time.Minute, 5 * time.Minute} {
 				if int(p.Created) != n || p.Unscheduled(now, timeout)+p.NotStarted(now, timeout) > p.Waiting() || p.Next(now, timeout).Before(now) {
 					b.Fatal(p)
@@ -102,12 +75,12 @@ func BenchmarkPodsRead(b *testing.B) {
 
 // An event of one pod, after the counts were read: one that runs and becomes unready or ready.
 func BenchmarkPodChanges(b *testing.B) {
-	manyPods(b, func(b *testing.B, tally *tally, _ int) {
+	manyPods(b, func(b *testing.B, tally *counting, _ int) {
 		pod := [2]*v1.Pod{
 			aPod("0", "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)), aPod("0", "web", running, condition(v1.PodReady, v1.ConditionFalse, time.Minute)),
 		}
 		for i := 1; b.Loop(); i++ {
-			tally.get(Local{ReplicaSet, "shop", "web"})
+			_ = tally.of[Local{ReplicaSet, "shop", "web"}]
 			if len(count(tally, pod[i%2])) != 1 {
 				b.Fatal("nothing has changed")
 			}
@@ -117,10 +90,10 @@ func BenchmarkPodChanges(b *testing.B) {
 
 // An event of a pod that waits, after the counts were read: it gets a node or loses it.
 func BenchmarkPodWaits(b *testing.B) {
-	manyPods(b, func(b *testing.B, tally *tally, _ int) {
+	manyPods(b, func(b *testing.B, tally *counting, _ int) {
 		pod := [2]*v1.Pod{aPod("1", "web"), aPod("1", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, time.Minute))}
 		for i := 1; b.Loop(); i++ {
-			tally.get(Local{ReplicaSet, "shop", "web"})
+			_ = tally.of[Local{ReplicaSet, "shop", "web"}]
 			if len(count(tally, pod[i%2])) != 1 {
 				b.Fatal("nothing has changed")
 			}
@@ -130,10 +103,10 @@ func BenchmarkPodWaits(b *testing.B) {
 
 // manyPods measures with a local object half of whose pods run. The others wait, each since another
 // time, which is the worst case.
-func manyPods(b *testing.B, measure func(*testing.B, *tally, int)) {
-	for _, n := range []int{100, 1_000, 10_000, 100_000} {
+func manyPods(b *testing.B, measure func(*testing.B, *counting, int)) {
+	for _, n := range []int{100, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("%d pods", n), func(b *testing.B) {
-			tally := newTally()
+			tally := newCounting()
 			for i := range n {
 				if i%2 == 0 {
 					count(tally, aPod(fmt.Sprint(i), "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)))

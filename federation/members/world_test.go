@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	discoveryfake "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +37,7 @@ type world struct {
 	members *Members
 	events  *events.FakeRecorder
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	writes  int // of statuses
+	writes  atomic.Int32 // of statuses
 	inHost  *dynamicfake.FakeDynamicClient
 	kinds   *kinds
 	stop    func()
@@ -59,13 +59,13 @@ func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
 	w.host = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, system)...).
 		WithStatusSubresource(&v1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			w.writes++
+			w.writes.Add(1)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}}).Build()
 	w.inHost = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		{Group: profileGroup, Version: "v1alpha1", Resource: profileResource}: "ClusterProfileList",
+		profileResource: "ClusterProfileList",
 	})
-	w.kinds = &kinds{FakeDiscovery: &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{}}}
+	w.kinds = &kinds{DefaultRESTMapper: meta.NewDefaultRESTMapper(nil)}
 	o.dial = w.net.dial
 	w.run(o)
 	return w
@@ -79,7 +79,7 @@ func (w *world) run(o Options) {
 	if err := w.members.triggers.Attach(ctx, w.queue); err != nil {
 		w.t.Fatal(err)
 	}
-	p := &profiles{discovery: w.kinds, client: w.inHost, namespace: DefaultNamespace, changed: w.members.clusterChanged}
+	p := &profiles{kinds: w.kinds, client: w.inHost, members: w.members}
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -88,29 +88,26 @@ func (w *world) run(o Options) {
 		}
 	}()
 	r := &reconciler{members: w.members, client: w.host, live: w.host, events: w.events, profiles: p}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			request, shut := w.queue.Get()
-			if shut {
-				return
+	var workers sync.WaitGroup
+	for range 10 {
+		workers.Go(func() {
+			for request, shut := w.queue.Get(); !shut; request, shut = w.queue.Get() {
+				result, err := r.Reconcile(ctx, request)
+				if err != nil {
+					w.t.Error(err)
+				}
+				if result.RequeueAfter > 0 {
+					w.queue.AddAfter(request, result.RequeueAfter)
+				}
+				w.queue.Done(request)
 			}
-			result, err := r.Reconcile(ctx, request)
-			if err != nil {
-				w.t.Error(err)
-			}
-			if result.RequeueAfter > 0 {
-				w.queue.AddAfter(request, result.RequeueAfter)
-			}
-			w.queue.Done(request)
-		}
-	}()
+		})
+	}
 	w.stop = func() {
 		w.queue.ShutDown()
-		<-done
+		workers.Wait()
 		for _, c := range w.clusters() {
-			c.close()
+			c.end()
 		}
 		cancel()
 		<-watching

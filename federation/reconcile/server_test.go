@@ -92,10 +92,15 @@ func (s *server) store(path string, o *unstructured.Unstructured) {
 		what = "DELETED"
 	}
 	s.objects[path] = o
-	s.tell(what, path, o)
+	told := o
 	if what == "DELETED" {
+		if before != nil { // an API server says what was there immediately before
+			told = before.DeepCopy()
+			told.SetResourceVersion(o.GetResourceVersion())
+		}
 		delete(s.objects, path)
 	}
+	s.tell(what, path, told)
 	if s.stored != nil {
 		s.stored(s, path, o)
 	}
