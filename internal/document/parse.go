@@ -45,11 +45,7 @@ func parse(text []byte, line int) ([]*yaml.Node, error) {
 // textAfterJSON is the problem of what follows JSON and is none.
 const textAfterJSON = "text follows the JSON: put --- between documents"
 
-// jsonString tells strings in JSON.
-var jsonString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-
-// parseJSON parses text that holds JSON values one after another, with nothing between them. They are YAML as well, once their
-// strings are quoted in ASCII: YAML knows no pairs of surrogates, and more characters that end a line.
+// parseJSON parses text that holds JSON values one after another, with nothing between them.
 func parseJSON(text []byte, line int) (values []*yaml.Node, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	for counted := int64(0); ; {
@@ -71,16 +67,48 @@ func parseJSON(text []byte, line int) (values []*yaml.Node, err error) {
 			}
 			return nil, explainJSON(err, line+bytes.Count(before, []byte("\n")))
 		}
-		v, err := parseYAML(jsonString.ReplaceAllFunc(raw, func(quoted []byte) []byte {
-			var s string
-			_ = json.Unmarshal(quoted, &s) // it was checked
-			return strconv.AppendQuoteToASCII(nil, s)
-		}), line)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, v)
+		tree := jsonTree{json.NewDecoder(bytes.NewReader(raw)), raw, 0, line}
+		tree.UseNumber()
+		values = append(values, tree.value())
 	}
+}
+
+// jsonTree makes a tree of text that is valid JSON and not nested too deeply.
+type jsonTree struct {
+	*json.Decoder
+	text    []byte
+	counted int64 // up to where line is counted
+	line    int
+}
+
+// value is the next value.
+func (t *jsonTree) value() *yaml.Node {
+	token, _ := t.Token() // it is valid
+	end := t.InputOffset()
+	t.line += bytes.Count(t.text[t.counted:end], []byte("\n"))
+	t.counted = end
+	n := &yaml.Node{Kind: yaml.ScalarNode, Line: t.line}
+	switch token := token.(type) {
+	case json.Delim:
+		n.Kind, n.Tag, n.Style = yaml.SequenceNode, "!!seq", yaml.FlowStyle
+		if token == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		}
+		for t.More() {
+			n.Content = append(n.Content, t.value()) // of an object the names, too
+		}
+		_, _ = t.Token()
+	case string:
+		n.Tag, n.Style, n.Value = "!!str", yaml.DoubleQuotedStyle, token
+	case json.Number:
+		n.Value = token.String()
+		n.Tag = n.ShortTag()
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(token)
+	case nil:
+		n.Tag, n.Value = "!!null", "null"
+	}
+	return n
 }
 
 // explainJSON gives an error of the decoder a clear message.
