@@ -1,11 +1,9 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,22 +17,23 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// Group is a node group of an autoscaler.
-type Group struct {
-	ID string
-	// Target is the number of nodes that it should have, Max how many it may have.
-	Target, Max int
-	// Instances are the provider IDs of its machines that have not failed.
-	Instances []string
-	// Template is what a new node looks like; nil if the cloud does not say.
-	Template *cloudprovider.Template
+// group is a node group of an autoscaler.
+type group struct {
+	id          string
+	target, max int                    // the number of nodes that it should have, and may have
+	instances   []string               // provider IDs of its machines that have not failed
+	template    cloudprovider.Template // of a new node; without one if the cloud does not say
+	// like is a new node, if it is known what one looks like.
+	like     *predicates.Node
+	upcoming int
+	since    time.Time // of the number of upcoming nodes
 }
 
 // maxUpcoming bounds the nodes of a group that are taken to be on their way.
 const maxUpcoming = 100
 
-// ReadGroups reads the node groups of a cloud.
-func ReadGroups(ctx context.Context, cloud cloudprovider.Provider) ([]Group, error) {
+// readGroups reads the node groups of a cloud.
+func readGroups(ctx context.Context, cloud cloudprovider.Provider) ([]*group, error) {
 	if err := cloud.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("refreshing the cloud: %w", err)
 	}
@@ -42,175 +41,147 @@ func ReadGroups(ctx context.Context, cloud cloudprovider.Provider) ([]Group, err
 	if err != nil {
 		return nil, fmt.Errorf("node groups: %w", err)
 	}
-	groups := make([]Group, len(all))
+	groups := make([]*group, len(all))
 	for i := range all {
-		g := &groups[i]
-		g.ID, g.Max = all[i].ID, all[i].MaxSize
-		if g.Target, err = cloud.TargetSize(ctx, g.ID); err != nil {
-			return nil, fmt.Errorf("target size of node group %s: %w", g.ID, err)
+		g := &group{id: all[i].ID, max: all[i].MaxSize}
+		if err := g.read(ctx, cloud); err != nil {
+			return nil, fmt.Errorf("node group %s: %w", g.id, err)
 		}
-		instances, err := cloud.Nodes(ctx, g.ID)
-		if err != nil {
-			return nil, fmt.Errorf("instances of node group %s: %w", g.ID, err)
-		}
-		for _, instance := range instances {
-			if instance.Error == nil && instance.State != cloudprovider.InstanceDeleting {
-				g.Instances = append(g.Instances, instance.ID)
-			}
-		}
-		t, err := cloud.Template(ctx, g.ID)
-		switch {
-		case err == nil:
-			g.Template = &t
-		case !errors.Is(err, cloudprovider.ErrNotImplemented):
-			return nil, fmt.Errorf("template of node group %s: %w", g.ID, err)
-		}
+		groups[i] = g
 	}
 	return groups, nil
 }
 
-// groups are what is known of an autoscaler.
-type groups struct {
-	w       *world
-	known   []*group
-	read    bool // from a cloud
-	status  *provisioning.Status
-	changed bool      // nodes have come or gone, or groups have changed
-	next    time.Time // when to look at the nodes again
-}
-
-// group is a node group with what follows for it from the nodes.
-type group struct {
-	Group
-	like     *cloudprovider.Template // what a new node looks like; nil if that is not known
-	upcoming int
-	since    time.Time // of the number of upcoming nodes
-}
-
-func (g *groups) set(all []Group) {
-	before := map[string]*group{}
-	for _, one := range g.known {
-		before[one.ID] = one
+func (g *group) read(ctx context.Context, cloud cloudprovider.Provider) (err error) {
+	if g.target, err = cloud.TargetSize(ctx, g.id); err != nil {
+		return fmt.Errorf("target size: %w", err)
 	}
-	g.known, g.read, g.changed, g.next = nil, true, true, time.Time{}
-	for i := range all {
-		one := &group{Group: all[i]}
-		if old := before[one.ID]; old != nil {
-			one.upcoming, one.since = old.upcoming, old.since
-			delete(before, one.ID)
-		}
-		g.known = append(g.known, one)
+	instances, err := cloud.Nodes(ctx, g.id)
+	if err != nil {
+		return fmt.Errorf("instances: %w", err)
 	}
-	for _, gone := range before {
-		g.order(gone, 0)
-	}
-	slices.SortFunc(g.known, func(a, b *group) int { return cmp.Compare(a.ID, b.ID) })
-}
-
-// settle works out which nodes are on their way, once a second at most.
-func (g *groups) settle() {
-	now := g.w.o.Clock.Now()
-	if !g.changed || !g.read || now.Before(g.next) {
-		return
-	}
-	g.changed, g.next = false, now.Add(time.Second)
-	owner := map[string]*group{}
-	for _, one := range g.known {
-		for _, id := range one.Instances {
-			owner[id] = one
+	for _, instance := range instances {
+		if instance.Error == nil && instance.State != cloudprovider.InstanceDeleting {
+			g.instances = append(g.instances, instance.ID)
 		}
 	}
-	there, sample := map[*group]int{}, map[*group]*host{}
-	for _, name := range slices.Sorted(maps.Keys(g.w.nodes)) {
-		h := g.w.nodes[name]
-		if h.node == nil {
+	if g.template, err = cloud.Template(ctx, g.id); err != nil && !errors.Is(err, cloudprovider.ErrNotImplemented) {
+		return fmt.Errorf("template: %w", err)
+	}
+	return nil
+}
+
+// autoscaler is what is known of one.
+type autoscaler struct {
+	groups    []*group // nil if no cloud was read
+	recount   bool     // nodes have come or gone, or groups have changed
+	status    *provisioning.Status
+	karpenter bool // has made some of the nodes
+}
+
+func (c *cluster) setGroups(all []*group) {
+	for _, g := range all {
+		if i := slices.IndexFunc(c.groups, func(o *group) bool { return o.id == g.id }); i >= 0 {
+			g.upcoming, g.since = c.groups[i].upcoming, c.groups[i].since
+		}
+	}
+	c.groups, c.recount, c.next = all, true, time.Time{}
+}
+
+// order works out what a new node of each group looks like, and which nodes are on their way. They are given
+// up if none comes in time.
+func (c *cluster) order() {
+	now, owner := c.o.Clock.Now(), map[string]*group{}
+	for _, g := range c.groups {
+		for _, id := range g.instances {
+			owner[id] = g
+		}
+	}
+	there, sample := map[*group]int{}, map[*group]*v1.Node{}
+	for _, n := range c.nodes {
+		if n.object == nil {
 			continue
 		}
-		if one := owner[h.node.Spec.ProviderID]; one != nil {
-			there[one]++
-			if sample[one] == nil && wasReady(h.node) {
-				sample[one] = h
+		if g := owner[n.object.Spec.ProviderID]; g != nil {
+			there[g]++
+			if wasReady(n.object) && (sample[g] == nil || template.Compare(n.object, sample[g]) < 0) {
+				sample[g] = n.object
 			}
 		}
 	}
-	for _, one := range g.known {
-		one.like = nil
-		switch h := sample[one]; {
-		case h != nil:
-			one.like = template.OfNode(one.ID, h.node, h.on(nil), g.w.o.StartupTaints)
-		case one.Template != nil && one.Template.Node != nil:
-			one.like = template.OfCloud(one.ID, *one.Template, nil, g.w.o.StartupTaints)
-		}
-		upcoming := min(max(0, one.Target-there[one]), maxUpcoming)
-		if one.like == nil || g.pauses(one.ID) {
+	comes := map[string]bool{}
+	for _, g := range c.groups {
+		g.like = c.likeOf(g, sample[g])
+		upcoming := min(max(0, g.target-there[g]), maxUpcoming)
+		if g.like == nil || c.pauses(g.id) {
 			upcoming = 0
 		}
-		g.order(one, upcoming)
-	}
-}
-
-// order makes so many nodes of a group come, which are given up if none comes in time.
-func (g *groups) order(one *group, upcoming int) {
-	now := g.w.o.Clock.Now()
-	if upcoming != one.upcoming {
-		one.since = now
-	}
-	before := one.upcoming
-	one.upcoming = upcoming
-	if upcoming > 0 && now.Sub(one.since) >= g.w.o.ProvisionTime {
-		upcoming = 0
-	}
-	for i := range max(before, upcoming) {
-		name := fmt.Sprintf("%s~%d", one.ID, i)
-		h := g.w.nodes[name]
-		if i >= upcoming {
-			if h != nil {
-				g.w.deleteNode(name)
+		if upcoming != g.upcoming {
+			g.upcoming, g.since = upcoming, now
+		}
+		end := g.since.Add(c.o.ProvisionTime)
+		for i := range upcoming {
+			if now.Before(end) {
+				n := named(*g.like, fmt.Sprintf("%s~%d", g.id, i))
+				comes[n.Node.Name] = true
+				c.put(&nodeInfo{ready: n.Node, pods: n.Pods, until: end})
 			}
-			continue
-		}
-		n := copyOf(one.like, name)
-		h = g.w.host(name)
-		h.until = one.since.Add(g.w.o.ProvisionTime)
-		if h.shown == nil || !alike(h.shown, n.Node) {
-			g.w.unseat(name)
-			h = g.w.host(name)
-			h.shown, h.daemons = n.Node, n.Pods
-			g.w.dirty[name] = true
 		}
 	}
+	for name, n := range c.nodes {
+		if n.object == nil && !comes[name] {
+			c.removeNode(name)
+		}
+	}
+	c.recount = false
 }
 
-func copyOf(t *cloudprovider.Template, name string) predicates.Node {
-	n := t.Node.DeepCopy()
-	n.Name = name
-	n.Labels[v1.LabelHostname] = name
-	return predicates.Node{Node: n, Pods: t.Pods}
+// likeOf is a new node of a group by one of its nodes, or else by what the cloud says; nil if neither is known.
+func (c *cluster) likeOf(g *group, sample *v1.Node) *predicates.Node {
+	var t *cloudprovider.Template
+	switch {
+	case sample != nil:
+		t = template.OfNode(g.id, sample, c.podsOn(sample.Name), c.o.StartupTaints)
+	case g.template.Node != nil:
+		t = template.OfCloud(g.id, g.template, nil, c.o.StartupTaints)
+	default:
+		return nil
+	}
+	n := named(predicates.Node(*t), g.id+"~new")
+	return &n
+}
+
+// named is a copy of a node with another name.
+func named(n predicates.Node, name string) predicates.Node {
+	n.Node = n.Node.DeepCopy()
+	n.Node.Name, n.Node.Labels[v1.LabelHostname] = name, name
+	return n
+}
+
+// fresh reports whether the status of Cluster Autoscaler is of now.
+func (c *cluster) fresh() bool {
+	return c.status != nil && c.o.Clock.Since(c.status.Time) < provisioning.Fresh
 }
 
 // pauses reports whether the autoscaler does not let a group grow for now.
-func (g *groups) pauses(id string) bool { return g.fresh() && g.status.Groups[id].Paused }
-
-func (g *groups) fresh() bool {
-	return g.status != nil && g.w.o.Clock.Since(g.status.Time) < provisioning.Fresh
-}
+func (c *cluster) pauses(id string) bool { return c.fresh() && c.status.Groups[id].Paused }
 
 // bring says whether an autoscaler can bring a node for a pod that finds none.
-func (g *groups) bring(p *v1.Pod, stop func() bool) (workloadspread.Room, error) {
+func (c *cluster) bring(p *v1.Pod, stop func() bool) (workloadspread.Room, error) {
 	switch {
-	case g.w.o.Autoscaler == AutoscalerNever:
+	case c.o.Autoscaler == AutoscalerNever:
 		return workloadspread.RoomNone, nil
-	case !g.read:
-		return g.unread(), nil
+	case c.groups == nil && c.bringsAny():
+		return workloadspread.RoomByAutoscaler, nil
 	}
 	answer := workloadspread.RoomNone
-	for _, one := range g.known {
+	for _, g := range c.groups {
 		switch {
-		case one.Target >= one.Max || g.pauses(one.ID):
-		case one.like == nil:
+		case g.target >= g.max || c.pauses(g.id):
+		case g.like == nil:
 			answer = workloadspread.RoomUnknown // it may be the one
 		default:
-			takes, err := g.w.live.FindOn(copyOf(one.like, one.ID+"~new"), p, stop)
+			takes, err := c.live.FindOn(*g.like, p, stop)
 			if err != nil {
 				return workloadspread.RoomUnknown, err
 			}
@@ -222,21 +193,20 @@ func (g *groups) bring(p *v1.Pod, stop func() bool) (workloadspread.Room, error)
 	return answer, nil
 }
 
-// unread is the answer if no node group is known: which nodes an autoscaler could bring is not known
-// then, so it may bring any unless it says that no group can grow.
-func (g *groups) unread() workloadspread.Room {
-	switch {
-	case g.w.o.Autoscaler == AutoscalerAlways, len(g.w.karpenter) > 0:
-		return workloadspread.RoomByAutoscaler
-	case !g.fresh():
-		return workloadspread.RoomNone
+// bringsAny reports whether there is an autoscaler of which no node group is known: which nodes it could
+// bring is not known then, so it may bring any unless it says that no group can grow.
+func (c *cluster) bringsAny() bool {
+	if c.o.Autoscaler == AutoscalerAlways || c.karpenter {
+		return true
 	}
-	for _, one := range g.status.Groups {
-		if !one.Paused && !one.Full {
-			return workloadspread.RoomByAutoscaler
+	if c.fresh() {
+		for _, g := range c.status.Groups {
+			if !g.Paused && !g.Full {
+				return true
+			}
 		}
 	}
-	return workloadspread.RoomNone
+	return false
 }
 
 // byKarpenter reports whether Karpenter has made a node.

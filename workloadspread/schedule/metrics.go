@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,15 +23,13 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		rooms:     set.Counter("simulated_subsets_total", "Subsets for which a new pod was simulated, by what has room: node, autoscaler, none or unknown.", "room"),
 		fallbacks: set.Counter("simulation_fallbacks_total", "Simulations that had no answer, so that the plain order counts, by reason: busy, timeout or error.", "reason"),
 	}
-	metricset.Preset(m.rooms, slices.Collect(maps.Values(roomNames)))
+	metricset.Preset(m.rooms, roomNames)
 	metricset.Preset(m.fallbacks, []string{"busy", "timeout", "error"})
 	return m, set.Register(r)
 }
 
-var roomNames = map[workloadspread.Room]string{
-	workloadspread.RoomUnknown: "unknown", workloadspread.RoomOnNode: "node",
-	workloadspread.RoomByAutoscaler: "autoscaler", workloadspread.RoomNone: "none",
-}
+// roomNames are the answers, in the order of their numbers.
+var roomNames = []string{"unknown", "node", "autoscaler", "none"}
 
 func (m *Metrics) answered(took time.Duration, rooms []workloadspread.Room, fallback string) {
 	m.seconds.Observe(took.Seconds())

@@ -37,7 +37,7 @@ func TestRoomEqualsTheFiltersFromScratch(t *testing.T) {
 			case 0, 1:
 				f.nodes(d.node())
 			case 2:
-				f.change(func(w *world) { w.deleteNode(d.name()) })
+				f.changed(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: d.name()}}, true)
 			case 3:
 				p := created(d.pod(fmt.Sprint("id-", i)), fmt.Sprint("pod-", i))
 				pods = append(pods, p)
@@ -55,7 +55,7 @@ func TestRoomEqualsTheFiltersFromScratch(t *testing.T) {
 				if len(pods) > 0 {
 					gone := pods[len(pods)-1]
 					pods = pods[:len(pods)-1]
-					f.change(func(w *world) { w.deletePod(gone) })
+					f.changed(gone, true)
 				}
 			case 6:
 				f.clock.Step(time.Duration(rapid.IntRange(1, 70).Draw(r, "seconds")) * time.Second)
@@ -65,12 +65,12 @@ func TestRoomEqualsTheFiltersFromScratch(t *testing.T) {
 			d.compare(f, checker, p)
 		}
 		for _, p := range pods {
-			f.change(func(w *world) { w.deletePod(p) })
+			f.changed(p, true)
 		}
 		f.clock.Step(time.Hour)
 		f.ask("x")
-		if len(f.w.guests)+len(f.w.open)+len(f.w.seekers) > 0 {
-			r.Fatalf("%d guests, %d open, %d seekers are left", len(f.w.guests), len(f.w.open), len(f.w.seekers))
+		if len(f.c.pods)+len(f.c.pending)+len(f.c.on) > 0 {
+			r.Fatalf("%d pods, %d pending, pods on %d nodes are left", len(f.c.pods), len(f.c.pending), len(f.c.on))
 		}
 	})
 }
@@ -124,10 +124,8 @@ func (d drawer) compare(f *fixture, checker *predicates.Checker, p *v1.Pod) {
 	f.Decided(p, false)
 	f.Room(f.t.Context(), nil) // takes that over
 	var nodes []predicates.Node
-	for _, name := range slices.Sorted(maps.Keys(f.w.nodes)) {
-		if h := f.w.nodes[name]; h.shown != nil {
-			nodes = append(nodes, predicates.Node{Node: h.shown, Pods: h.on(nil)})
-		}
+	for _, name := range slices.Sorted(maps.Keys(f.c.nodes)) {
+		nodes = append(nodes, predicates.Node{Node: f.c.nodes[name].ready, Pods: f.c.podsOn(name)})
 	}
 	fits := func(p *v1.Pod) bool {
 		reasons, err := checker.Reasons(nodes, p)
@@ -143,9 +141,9 @@ func (d drawer) compare(f *fixture, checker *predicates.Checker, p *v1.Pod) {
 	if got != want {
 		d.Fatalf("pod %+v: %v, want %v on %d nodes", p.Spec, got, want, len(nodes))
 	}
-	for g := range f.w.open {
-		if g.seen && g.node == "" && fits(g.pod) {
-			d.Fatalf("no room is held for %s, which fits", g.key)
+	for p := range f.c.pending {
+		if p.seen && p.node == "" && fits(p.Pod) {
+			d.Fatalf("no room is held for %s, which fits", p.key)
 		}
 	}
 }
@@ -218,14 +216,9 @@ func benchmarkRoom(b *testing.B, size int, spread bool) {
 			s.changed(bound(created(of(id, j*7%100, names[i%3]), "old-"+id), name), false)
 		}
 	}
-	done, err := s.begin(b.Context())
-	if err != nil {
+	if err := s.c.update(func() bool { return false }); err != nil {
 		b.Fatal(err)
 	}
-	if err := s.w.settle(func() bool { return false }); err != nil {
-		b.Fatal(err)
-	}
-	done()
 	ask := func(i int) []*v1.Pod {
 		var pods []*v1.Pod
 		for _, name := range names {

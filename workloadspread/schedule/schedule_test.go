@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
@@ -102,13 +101,13 @@ func subsets(id string, names ...string) []*v1.Pod {
 
 func (f *fixture) nodes(all ...*v1.Node) {
 	for _, n := range all {
-		f.change(func(w *world) { w.setNode(n) })
+		f.change(func(c *cluster) { c.setNode(n) })
 	}
 }
 
 func (f *fixture) set(all ...*v1.Pod) {
 	for _, p := range all {
-		f.change(func(w *world) { w.setPod(p) })
+		f.change(func(c *cluster) { c.setPod(p) })
 	}
 }
 
@@ -141,13 +140,13 @@ func TestRoomOfOneWorld(t *testing.T) {
 		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-time.Minute))
 	}
 	labelled := func(key, value string) func(*v1.Node) { return func(n *v1.Node) { n.Labels[key] = value } }
-	status := func(groups map[string]provisioning.Group) func(*world) {
-		return func(w *world) { w.groups.status = &provisioning.Status{Time: noon.Add(-time.Minute), Groups: groups} }
+	status := func(groups map[string]provisioning.Group) func(*cluster) {
+		return func(c *cluster) { c.status = &provisioning.Status{Time: noon.Add(-time.Minute), Groups: groups} }
 	}
 	tests := map[string]struct {
 		o      Options
 		nodes  []*v1.Node
-		change func(*world)
+		change func(*cluster)
 		pod    func(*v1.Pod)
 		want   workloadspread.Room
 	}{
@@ -180,8 +179,8 @@ func TestRoomOfOneWorld(t *testing.T) {
 		"an autoscaler that is said not to":   {o: Options{Autoscaler: AutoscalerNever}, change: status(map[string]provisioning.Group{"g": {}}), want: none},
 		"an autoscaler whose status is fresh": {change: status(map[string]provisioning.Group{"g": {}}), want: byAutoscaler},
 		"an autoscaler with no group left":    {change: status(map[string]provisioning.Group{"g": {Paused: true}, "h": {Full: true}}), want: none},
-		"an old status": {change: func(w *world) {
-			w.groups.status = &provisioning.Status{Time: noon.Add(-time.Hour), Groups: map[string]provisioning.Group{"g": {}}}
+		"an old status": {change: func(c *cluster) {
+			c.status = &provisioning.Status{Time: noon.Add(-time.Hour), Groups: map[string]provisioning.Group{"g": {}}}
 		}, want: none},
 	}
 	for name, test := range tests {
@@ -258,7 +257,7 @@ func TestRoomIsHeldUntilThePodIsBoundGoneOrLate(t *testing.T) {
 	f.set(bound(exists, "a"))
 	f.clock.Step(time.Hour)
 	f.want(f.ask("spot"), none)
-	f.change(func(w *world) { w.deletePod(exists) })
+	f.changed(exists, true)
 	f.want(f.ask("spot"), onNode)
 }
 
@@ -293,7 +292,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.nodes(node("a", "spot", 4))
 	f.want(f.ask("spot"), onNode) // holds room on a
-	f.change(func(w *world) { w.deleteNode("a") })
+	f.changed(node("a", "spot", 4), true)
 	f.want(f.ask("spot"), none)
 	f.nodes(node("b", "spot", 2))
 	f.want(f.ask("spot"), onNode) // the first pod looks again and takes half of b
@@ -308,54 +307,52 @@ func TestVolumesSayWhereAPodCanGo(t *testing.T) {
 	in := func(zone string) func(*v1.Node) { return func(n *v1.Node) { n.Labels[v1.LabelTopologyZone] = zone } }
 	f.nodes(node("a", "spot", 4, in("z1")), node("b", "demand", 4, in("z2")))
 	class := "disk"
-	f.object(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{StorageClassName: class,
+	f.changed(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{StorageClassName: class,
 		ClaimRef: &v1.ObjectReference{Namespace: "shop", Name: "data", UID: "u"}, PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
 		NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
 			{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{"z2"}}}}}}}}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound}}, false)
 	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "u", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
 		Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv", StorageClassName: &class}}
-	f.object(c, false)
+	f.changed(c, false)
 	with := func(p *v1.Pod) { p.Spec.Volumes = claim("data") }
 	pods := []*v1.Pod{pod("1", "spot", with), pod("1", "demand", with)}
 	f.want(f.Room(t.Context(), pods), none, onNode)
-	f.object(c, true)
+	f.changed(c, true)
 	f.want(f.Room(t.Context(), pods), unknown, unknown)
 }
-
-func (f *fixture) object(o client.Object, gone bool) { f.change(func(w *world) { w.object(o, gone) }) }
 
 // TestAnAutoscalerWithKnownGroups: what a group can still bring counts, and what it has ordered.
 func TestAnAutoscalerWithKnownGroups(t *testing.T) {
 	f := newFixture(t, Options{})
-	group := func(id string, target, most int, cpu int64, instances ...string) Group {
-		return Group{ID: id, Target: target, Max: most, Instances: instances, Template: &cloudprovider.Template{Node: node("t", id, cpu)}}
+	groupOf := func(id string, target, most int, cpu int64, instances ...string) *group {
+		return &group{id: id, target: target, max: most, instances: instances, template: cloudprovider.Template{Node: node("t", id, cpu)}}
 	}
-	know := func(all ...Group) { f.change(func(w *world) { w.groups.set(all) }) }
-	know(group("spot", 0, 3, 4), group("demand", 0, 3, 0))
+	know := func(all ...*group) { f.change(func(c *cluster) { c.setGroups(all) }) }
+	know(groupOf("spot", 0, 3, 4), groupOf("demand", 0, 3, 0))
 	f.want(f.ask("spot", "demand", "other"), byAutoscaler, none, none)
-	know(group("spot", 3, 3, 4), group("demand", 0, 3, 0)) // three nodes of four pods are ordered
+	know(groupOf("spot", 3, 3, 4), groupOf("demand", 0, 3, 0)) // three nodes of four pods are ordered
 	for range 12 {
 		f.want(f.ask("spot"), onNode)
 	}
 	f.want(f.ask("spot"), none)
 	f.clock.Step(2 * time.Second)
 	f.nodes(node("a", "spot", 4)) // one of them registers, with an ID that its instance has
-	know(group("spot", 3, 3, 4, "fake://a"), group("demand", 0, 3, 0))
+	know(groupOf("spot", 3, 3, 4, "fake://a"), groupOf("demand", 0, 3, 0))
 	f.want(f.ask("spot"), none)
-	f.clock.Step(DefaultProvisionTime) // the others never come
-	know(group("spot", 3, 3, 4, "fake://a"))
+	f.clock.Step(cloudprovider.DefaultMaxNodeProvisionTime) // the others never come
+	know(groupOf("spot", 3, 3, 4, "fake://a"))
 	for range 4 {
 		f.want(f.ask("spot"), onNode)
 	}
 	f.want(f.ask("spot"), none)
 
-	know(group("spot", 1, 3, 4, "fake://a"))
+	know(groupOf("spot", 1, 3, 4, "fake://a"))
 	f.want(f.ask("spot"), byAutoscaler)
-	f.change(func(w *world) {
-		w.groups.status = &provisioning.Status{Time: f.clock.Now(), Groups: map[string]provisioning.Group{"spot": {Paused: true}}}
+	f.change(func(c *cluster) {
+		c.status = &provisioning.Status{Time: f.clock.Now(), Groups: map[string]provisioning.Group{"spot": {Paused: true}}}
 	})
 	f.want(f.ask("spot"), none)
-	know(Group{ID: "mystery", Max: 3})
+	know(&group{id: "mystery", max: 3})
 	f.want(f.ask("other"), unknown) // it may be the one
 }
 
@@ -370,11 +367,11 @@ func TestGroupsOfACloudAreRead(t *testing.T) {
 	if err := cloud.IncreaseSize(t.Context(), "spot", 2); err != nil {
 		t.Fatal(err)
 	}
-	groups, err := ReadGroups(t.Context(), cloud)
+	groups, err := readGroups(t.Context(), cloud)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(groups) != 1 || groups[0].ID != "spot" || groups[0].Target != 2 || groups[0].Max != 5 || groups[0].Template.Node.Labels["pool"] != "spot" {
+	if len(groups) != 1 || groups[0].id != "spot" || groups[0].target != 2 || groups[0].max != 5 || groups[0].template.Node.Labels["pool"] != "spot" {
 		t.Errorf("%+v", groups)
 	}
 }
@@ -386,13 +383,10 @@ func TestAQuestionThatComesLateIsUnknown(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.want(f.Room(ctx, subsets("1", "spot", "demand")), unknown, unknown)
-	done, err := f.begin(t.Context()) // another one's turn
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.turn <- struct{}{} // another one's turn
 	f.o.Timeout = time.Millisecond
 	f.want(f.ask("spot"), unknown)
-	done()
+	<-f.turn
 	f.o.Timeout = time.Hour
 	f.want(f.ask("spot"), onNode)
 }

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/workloadspread"
@@ -27,9 +28,6 @@ const (
 	// HoldPending is how long room on a ready node is held for a pod that the scheduler does not
 	// bind to it. The scheduler tries a pod again after 10 seconds at most when something has changed.
 	HoldPending = time.Minute
-	// DefaultProvisionTime is how long a node that was ordered, or is not ready since it came, counts
-	// as one on its way. It is Cluster Autoscaler's --max-node-provision-time.
-	DefaultProvisionTime = 15 * time.Minute
 )
 
 // Autoscaler says whether there is one.
@@ -58,7 +56,8 @@ type Options struct {
 	Autoscaler Autoscaler
 	// StartupTaints are taints, besides those that are known, that a node carries only while it starts.
 	StartupTaints []string
-	// ProvisionTime is how long a node counts as one on its way; 0 means DefaultProvisionTime.
+	// ProvisionTime is how long a node that was ordered, or is not ready since it came, counts as one on
+	// its way; 0 means cloudprovider.DefaultMaxNodeProvisionTime.
 	ProvisionTime time.Duration
 	// Clock is for tests; nil means the clock of the machine.
 	Clock clock.Clock
@@ -72,42 +71,32 @@ type Options struct {
 // one after the other, and one whose turn does not come in time is answered with RoomUnknown.
 type Simulator struct {
 	o    Options
-	turn chan struct{} // holds who works on the world
-	w    *world        // belongs to whose turn it is
-
-	mu     sync.Mutex
-	events []event // in order, for whose turn is next
-	wake   chan struct{}
+	turn chan struct{} // holds who works on the cluster
+	c    *cluster
+	wake chan struct{} // holds that it has changed
 }
-
-// event is a change of the world.
-type event func(*world)
 
 // New returns a Simulator of an empty cluster.
 func New(ctx context.Context, o Options) (*Simulator, error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.ProvisionTime = cmp.Or(o.ProvisionTime, DefaultProvisionTime)
+	o.ProvisionTime = cmp.Or(o.ProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)
 	o.Autoscaler = cmp.Or(o.Autoscaler, AutoscalerAuto)
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	if o.Unlimited == nil {
 		o.Unlimited = labels.Nothing()
 	}
 	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
-	if o.Log.GetSink() == nil {
-		o.Log = logr.Discard()
-	}
 	checker, err := predicates.New(ctx, predicates.Options{})
 	if err != nil {
 		return nil, err
 	}
 	s := &Simulator{o: o, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
-	s.w = newWorld(&s.o, checker.Live())
+	s.c = newCluster(&s.o, checker.Live())
 	return s, nil
 }
 
 // Room says for each pod whether it would find a node. The pods are the same one with the rules of one
-// subset after another; room is held for the first that a node takes, until Decided says which it is. An
-// entry that is nil is not asked about.
+// subset after another; room is held for the first that a node takes, until Decided says which it is.
 func (s *Simulator) Room(ctx context.Context, pods []*v1.Pod) []workloadspread.Room {
 	begin := s.o.Clock.Now()
 	rooms, fallback := s.room(ctx, pods)
@@ -119,33 +108,28 @@ func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.
 	rooms := make([]workloadspread.Room, len(pods))
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	done, err := s.begin(ctx)
-	if err != nil {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
 		return rooms, "busy"
 	}
-	defer done()
 	stop := func() bool { return ctx.Err() != nil }
-	for _, p := range pods {
-		if p != nil {
-			s.w.release(keyOf(p)) // it was asked about before: those that were admitted since come first
-		}
+	if len(pods) > 0 {
+		s.c.forget(askedOf(pods[0])) // it was asked about before: those that were admitted since come first
 	}
-	if err := s.w.settle(stop); err != nil {
-		return rooms, s.reason(err, nil)
+	if err := s.c.update(stop); err != nil {
+		return rooms, s.reason(err)
 	}
-	held := false
+	nodes := make([]string, len(pods))
 	for i, p := range pods {
-		if p == nil {
-			continue
+		var err error
+		if rooms[i], nodes[i], err = s.c.room(p, stop); err != nil {
+			return rooms, s.reason(fmt.Errorf("pod %s/%s%s: %w", p.Namespace, p.GenerateName, p.Name, err))
 		}
-		room, node, err := s.w.room(p, stop)
-		if err != nil {
-			return rooms, s.reason(err, p)
-		}
-		if rooms[i] = room; room == workloadspread.RoomOnNode && !held {
-			s.w.hold(p, node)
-			held = true
-		}
+	}
+	if i := slices.Index(rooms, workloadspread.RoomOnNode); i >= 0 {
+		s.c.claim(pods[i], nodes[i])
 	}
 	return rooms, ""
 }
@@ -153,38 +137,18 @@ func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.
 // Decided says that a pod that Room was asked about is created, with these rules, so that room is held
 // for it, or is not created.
 func (s *Simulator) Decided(p *v1.Pod, created bool) {
-	p = p.DeepCopy()
-	s.change(func(w *world) {
-		if created {
-			w.admitted(p)
-		} else {
-			w.refused(keyOf(p))
+	s.change(func(c *cluster) {
+		if c.forget(askedOf(p)); created {
+			c.claim(p, "")
 		}
 	})
 }
 
-// begin waits for the turn to work on the world, and brings it up to date.
-func (s *Simulator) begin(ctx context.Context) (done func(), err error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	s.mu.Lock()
-	events := s.events
-	s.events = nil
-	s.mu.Unlock()
-	for _, e := range events {
-		e(s.w)
-	}
-	return func() { <-s.turn }, nil
-}
-
-// change notes an event for whose turn is next.
-func (s *Simulator) change(e event) {
-	s.mu.Lock()
-	s.events = append(s.events, e)
-	s.mu.Unlock()
+// change changes the cluster when it is its turn.
+func (s *Simulator) change(how func(*cluster)) {
+	s.turn <- struct{}{}
+	how(s.c)
+	<-s.turn
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -192,42 +156,37 @@ func (s *Simulator) change(e event) {
 }
 
 // reason is why there is no answer.
-func (s *Simulator) reason(err error, p *v1.Pod) string {
+func (s *Simulator) reason(err error) string {
 	if errors.Is(err, predicates.ErrInterrupted) {
 		return "timeout"
 	}
-	name := ""
-	if p != nil {
-		name = fmt.Sprintf("%s/%s%s", p.Namespace, p.GenerateName, p.Name)
-	}
-	s.o.Log.Error(err, "Cannot say whether a pod would find a node", "pod", name)
+	s.o.Log.Error(err, "Cannot say whether pods would find a node")
 	return "error"
 }
 
-// slice is how long Run works before it lets questions come.
-const slice = 2 * time.Millisecond
+const (
+	// slice is how long Run works before it lets questions come.
+	slice = 2 * time.Millisecond
+	// gather is how long it waits for further changes before it takes them over.
+	gather = 10 * time.Millisecond
+)
 
 // Run takes over what changes as it comes, so that questions do not have to, until ctx is done.
 func (s *Simulator) Run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-s.wake:
+			s.o.Clock.Sleep(gather)
 		case <-s.o.Clock.After(time.Second): // room is held no longer than it should
 		}
 		for more := true; more && ctx.Err() == nil; {
-			done, err := s.begin(ctx)
-			if err != nil {
-				return nil //nolint:nilerr // ctx is done
-			}
+			s.turn <- struct{}{}
 			end := s.o.Clock.Now().Add(slice)
-			err = s.w.settle(func() bool { return s.o.Clock.Now().After(end) })
-			more = errors.Is(err, predicates.ErrInterrupted)
-			if err != nil && !more {
-				s.reason(err, nil)
-			}
-			done()
+			err := s.c.update(func() bool { return s.o.Clock.Now().After(end) })
+			<-s.turn
+			more = err != nil && s.reason(err) == "timeout"
 		}
 	}
+	return nil
 }

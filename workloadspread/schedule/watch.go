@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,21 +18,18 @@ import (
 )
 
 // object takes over an object that the filters look up, or that it is gone.
-func (w *world) object(o client.Object, gone bool) {
-	if _, is := o.(*v1.PersistentVolumeClaim); is {
-		key := o.GetNamespace() + "/" + o.GetName()
-		delete(w.claims, key)
-		if !gone {
-			w.claims[key] = true
-		}
+func (c *cluster) object(o client.Object, gone bool) error {
+	claim, is := o.(*v1.PersistentVolumeClaim)
+	if is {
+		delete(c.claims, claim.Namespace+"/"+claim.Name)
 	}
-	change := w.live.Put
 	if gone {
-		change = w.live.Drop
+		return c.live.Drop(o)
 	}
-	if err := change(o); err != nil {
-		w.o.Log.Error(err, "Cannot take over an object", "name", o.GetName())
+	if is {
+		c.claims[claim.Namespace+"/"+claim.Name] = true
 	}
+	return c.live.Put(o)
 }
 
 // Kinds are those that Watch needs. A cache that may not read one of them is never filled.
@@ -61,46 +59,46 @@ func (s *Simulator) Watch(ctx context.Context, c cache.Cache) error {
 
 // changed notes that an object is as given, or gone.
 func (s *Simulator) changed(o client.Object, gone bool) {
-	switch o := o.(type) {
-	case *v1.Node:
-		if gone {
-			s.change(func(w *world) { w.deleteNode(o.Name) })
-		} else {
-			s.change(func(w *world) { w.setNode(o) })
+	s.change(func(c *cluster) {
+		switch o := o.(type) {
+		case *v1.Node:
+			if gone {
+				c.removeNode(o.Name)
+			} else {
+				c.setNode(o)
+			}
+		case *v1.Pod:
+			if gone {
+				c.forget(nameOf(o))
+			} else {
+				c.setPod(o)
+			}
+		default:
+			if err := c.object(o, gone); err != nil {
+				s.o.Log.Error(err, "Cannot take over an object", "name", o.GetName())
+			}
 		}
-	case *v1.Pod:
-		if gone {
-			s.change(func(w *world) { w.deletePod(o) })
-		} else {
-			s.change(func(w *world) { w.setPod(o) })
-		}
-	default:
-		s.change(func(w *world) { w.object(o, gone) })
-	}
+	})
 }
 
 // Follow reads every so often what is known of the autoscaler, until ctx is done: its node groups, if
 // there is a cloud, and its status. What cannot be read stays as it was, which its age ends.
 func (s *Simulator) Follow(ctx context.Context, every time.Duration, cloud cloudprovider.Provider, status func(context.Context) (*provisioning.Status, error)) error {
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if cloud != nil {
-			if all, err := ReadGroups(ctx, cloud); err == nil {
-				s.change(func(w *world) { w.groups.set(all) })
+			if all, err := readGroups(ctx, cloud); err == nil {
+				s.change(func(c *cluster) { c.setGroups(all) })
 			} else if ctx.Err() == nil {
 				s.o.Log.Error(err, "Cannot read the node groups for the simulation")
 			}
 		}
 		if status != nil {
 			if now, err := status(ctx); err == nil {
-				s.change(func(w *world) { w.groups.status, w.groups.changed = now, true })
+				s.change(func(c *cluster) { c.status, c.recount = now, true })
 			} else if ctx.Err() == nil {
 				s.o.Log.V(1).Info("Cannot read the status of Cluster Autoscaler", "problem", err.Error())
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.o.Clock.After(every):
-		}
-	}
+	}, every)
+	return nil
 }
