@@ -13,7 +13,7 @@ const AnnotationWritten = "evenkeel.dev/deletion-cost-written"
 // Write is a cost to be written to a pod. With cost 0 both annotations are removed.
 type Write struct {
 	Pod  *v1.Pod
-	Cost int32
+	Cost int
 }
 
 // Annotations are the annotations to write, nil for those to remove.
@@ -21,13 +21,13 @@ func (w Write) Annotations() map[string]*string {
 	if w.Cost == 0 {
 		return map[string]*string{v1.PodDeletionCost: nil, AnnotationWritten: nil}
 	}
-	value := strconv.Itoa(int(w.Cost))
+	value := strconv.Itoa(w.Cost)
 	return map[string]*string{v1.PodDeletionCost: &value, AnnotationWritten: &value}
 }
 
 // costOf returns the cost of a pod as the controller of ReplicaSets reads it, and whether somebody
 // else wrote it.
-func costOf(pod *v1.Pod) (cost int32, foreign bool) {
+func costOf(pod *v1.Pod) (cost int, foreign bool) {
 	value, has := pod.Annotations[v1.PodDeletionCost]
 	if !has {
 		return 0, false
@@ -36,7 +36,7 @@ func costOf(pod *v1.Pod) (cost int32, foreign bool) {
 	if err != nil {
 		n = 0
 	}
-	return int32(n), pod.Annotations[AnnotationWritten] != value
+	return int(n), pod.Annotations[AnnotationWritten] != value
 }
 
 // Release returns the writes that remove the costs of pods that were written from here.

@@ -79,28 +79,28 @@ func Decide(in *Input) (Decision, error) {
 	if slices.ContainsFunc(in.Pods, func(p *v1.Pod) bool { return p.Annotations[annotationSpread] != "" }) {
 		return Decision{Reason: WorkloadSpread}, nil
 	}
-	standing := ready(in.Pods)
-	if len(standing) == 0 {
+	pods := ready(in.Pods)
+	if len(pods) == 0 {
 		return Decision{Reason: Unconstrained}, nil
 	}
-	f, err := newField(in, standing)
+	s, err := newSet(in, pods)
 	if err != nil {
 		return Decision{}, err
 	}
-	if len(f.constraints) == 0 {
-		return Decision{Reason: Unconstrained, Writes: Release(standing), Foreign: f.foreign}, nil
+	if len(s.constraints) == 0 {
+		return Decision{Reason: Unconstrained, Writes: Release(pods), Foreign: s.foreign}, nil
 	}
-	f.plan()
-	d := Decision{Reason: Right, Key: f.constraints[0].Key, Foreign: f.foreign}
-	now, then := f.orders(func(s *seat) int32 { return s.cost }), f.orders(func(s *seat) int32 { return s.want })
+	s.plan()
+	d := Decision{Reason: Right, Key: s.constraints[0].Key, Foreign: s.foreign}
+	now, then := s.skews(func(m *member) int { return m.cost }), s.skews(func(m *member) int { return m.want })
 	d.Skew, d.Least = slices.Max(now[0]), slices.Max(then[0])
-	if f.asGood(now, then) {
+	if s.asGood(now, then) {
 		d.Least = d.Skew
 		return d, nil
 	}
-	for _, s := range f.seats {
-		if !s.foreign && s.want != s.cost {
-			d.Writes = append(d.Writes, Write{Pod: s.pod, Cost: s.want})
+	for _, m := range s.members {
+		if m.want != m.cost {
+			d.Writes = append(d.Writes, Write{Pod: m.pod, Cost: m.want})
 		}
 	}
 	if len(d.Writes) > 0 {
@@ -114,9 +114,10 @@ func Decide(in *Input) (Decision, error) {
 
 // ready returns the pods that are deleted last, older ones first.
 func ready(pods []*v1.Pod) []*v1.Pod {
+	is := func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue }
 	var out []*v1.Pod
 	for _, p := range pods {
-		if p.Spec.NodeName != "" && p.Status.Phase == v1.PodRunning && p.DeletionTimestamp == nil && isReady(p) {
+		if p.Spec.NodeName != "" && p.Status.Phase == v1.PodRunning && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, is) {
 			out = append(out, p)
 		}
 	}
@@ -124,10 +125,4 @@ func ready(pods []*v1.Pod) []*v1.Pod {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return out
-}
-
-func isReady(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	})
 }

@@ -34,17 +34,18 @@ func ParseRequest(value string) (Request, error) {
 // else what the whole cluster asks for. An annotation that cannot be read asks for nothing, and the
 // error says whose it is.
 func Resolve(workload, namespace map[string]string, cluster Request) (Request, error) {
-	for _, of := range []struct {
-		name        string
-		annotations map[string]string
-	}{{"the workload", workload}, {"its namespace", namespace}} {
-		if value, asks := of.annotations[Annotation]; asks {
-			r, err := ParseRequest(value)
-			if err != nil {
-				return None, fmt.Errorf("annotation %s of %s: %w", Annotation, of.name, err)
-			}
-			return r, nil
-		}
+	whose := "the workload"
+	value, asks := workload[Annotation]
+	if !asks {
+		whose = "its namespace"
+		value, asks = namespace[Annotation]
 	}
-	return cmp.Or(cluster, None), nil
+	if !asks {
+		return cmp.Or(cluster, None), nil
+	}
+	r, err := ParseRequest(value)
+	if err != nil {
+		return None, fmt.Errorf("annotation %s of %s: %w", Annotation, whose, err)
+	}
+	return r, nil
 }

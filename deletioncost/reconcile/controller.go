@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -11,13 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/evenkeel/evenkeel/deletioncost"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/controller/podcache"
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
@@ -32,8 +29,8 @@ const (
 
 	// byOwner is the index of pods and of ReplicaSets by the UID of their controller.
 	byOwner = "deletioncost.controller.uid"
-	// byNode is the index of pods by their node.
-	byNode = "deletioncost.node"
+
+	kindReplicaSet, kindDeployment, kindNamespace = "ReplicaSet", "Deployment", "Namespace"
 )
 
 // Options of a Controller. The zero value works.
@@ -55,6 +52,7 @@ type Controller struct{ options Options }
 // New returns a Controller. It does nothing until it is set up and its manager runs.
 func New(o Options) *Controller {
 	o.WritesPerSecond = cmp.Or(o.WritesPerSecond, DefaultWritesPerSecond)
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 	return &Controller{options: o}
 }
 
@@ -63,47 +61,29 @@ func (c *Controller) Name() string { return Name }
 
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	o := c.options
-	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
-	for _, kind := range []client.Object{&v1.Pod{}, metadata("ReplicaSet")} {
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, byOwner, ownerOf); err != nil {
-			return fmt.Errorf("indexing objects by their controllers: %w", err)
-		}
+	r := newReconciler(mgr.GetClient(), passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: "OrderDeletion"}, c.options)
+	informed := []client.Object{&v1.Pod{}, metadata(kindReplicaSet), metadata(kindDeployment)}
+	b := builder.ControllerManagedBy(mgr).Named(Name).WithOptions(passes.Retrying()).
+		Watches(informed[0], passes.When(podcache.Differ, r.podChanged)).
+		Watches(informed[1], passes.When(asksElse, func(_ context.Context, o client.Object, q passes.Queue) { q.Add(passes.Request(o)) })).
+		Watches(informed[2], r.askedBy(ownedBy))
+	if !c.options.PerNamespace {
+		informed = append(informed, metadata(kindNamespace))
+		b = b.Watches(informed[3], r.askedBy(func(o client.Object) []client.ListOption { return []client.ListOption{client.InNamespace(o.GetName())} }))
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1.Pod{}, byNode, nodeOf); err != nil {
-		return fmt.Errorf("indexing pods by their nodes: %w", err)
-	}
-	informed := []client.Object{&v1.Pod{}, metadata("ReplicaSet"), metadata("Deployment")}
-	if !o.PerNamespace {
-		informed = append(informed, metadata("Namespace"))
+	if err := passes.IndexByController(mgr, byOwner, &v1.Pod{}, metadata(kindReplicaSet)); err != nil {
+		return err
 	}
 	if err := passes.Inform(mgr, informed...); err != nil {
 		return err
 	}
-	r := newReconciler(mgr.GetClient(), passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: "OrderDeletion"}, o)
-	on := &triggers{r}
-	b := builder.ControllerManagedBy(mgr).Named(Name).
-		Watches(metadata("ReplicaSet"), on.sets()).
-		Watches(metadata("Deployment"), on.workloads()).
-		Watches(&v1.Pod{}, on.pods())
-	if !o.PerNamespace {
-		b = b.Watches(metadata("Namespace"), on.namespaces())
-	}
-	running, err := b.WithOptions(passes.Retrying()).Build(r)
-	if err != nil {
-		return err
-	}
-	staying := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
-	r.watchNodes = func() error {
-		return running.Watch(source.Kind[client.Object](mgr.GetCache(), &v1.Node{}, on.nodes(), staying))
-	}
-	return nil
+	return b.Complete(r)
 }
 
 // metadata is an object of a kind of which only the metadata is read.
 func metadata(kind string) *metav1.PartialObjectMetadata {
 	group := appsv1.SchemeGroupVersion
-	if kind == "Namespace" {
+	if kind == kindNamespace {
 		group = v1.SchemeGroupVersion
 	}
 	o := &metav1.PartialObjectMetadata{}
@@ -111,33 +91,15 @@ func metadata(kind string) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// ownerOf are the values of the index.
-func ownerOf(o client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		return []string{string(ref.UID)}
-	}
-	return nil
-}
-
-func nodeOf(o client.Object) []string {
-	if pod, ok := o.(*v1.Pod); ok && pod.Spec.NodeName != "" {
-		return []string{pod.Spec.NodeName}
-	}
-	return nil
-}
-
 // Trim is a transform for a cache of ReplicaSets, Deployments and namespaces. Of metadata it keeps
 // what this package reads; other objects lose their managed fields only.
 func Trim(object any) (any, error) {
-	o, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return cache.TransformStripManagedFields()(object)
+	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
+		value, asks := o.Annotations[deletioncost.Annotation]
+		o.Labels, o.Annotations, o.Finalizers = nil, nil, nil
+		if asks {
+			o.Annotations = map[string]string{deletioncost.Annotation: value}
+		}
 	}
-	out := &metav1.PartialObjectMetadata{TypeMeta: o.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, OwnerReferences: o.OwnerReferences,
-	}}
-	if value, asks := o.Annotations[deletioncost.Annotation]; asks {
-		out.Annotations = map[string]string{deletioncost.Annotation: value}
-	}
-	return out, nil
+	return cache.TransformStripManagedFields()(object)
 }

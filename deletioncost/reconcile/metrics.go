@@ -35,13 +35,10 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, set.Register(registerer)
 }
 
-// shown is what a ReplicaSet adds to the gauges.
-type shown struct{ sets, uneven, foreign int }
-
 // show replaces what a ReplicaSet adds to the gauges.
-func (m *Metrics) show(before, now shown) {
-	m.sets.Add(float64(now.sets - before.sets))
-	m.uneven.Add(float64(now.uneven - before.uneven))
+func (m *Metrics) show(before, now *known) {
+	m.sets.Add(metricset.Number(now.asks) - metricset.Number(before.asks))
+	m.uneven.Add(metricset.Number(now.uneven) - metricset.Number(before.uneven))
 	m.foreign.Add(float64(now.foreign - before.foreign))
 }
 

@@ -2,11 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,38 +13,21 @@ import (
 
 	"github.com/evenkeel/evenkeel/deletioncost"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
-	"github.com/evenkeel/evenkeel/internal/controller/podcache"
 )
 
-// settle is the delay of a pass after a change of a pod: pods seldom change alone. Costs are to stand
-// before the set is scaled down.
-const settle = 200 * time.Millisecond
+const (
+	// delay is that of a pass after a change of a pod: pods seldom change alone. Costs are to stand
+	// before the set is scaled down.
+	delay = 500 * time.Millisecond
+	// vacated is the delay after a pod has gone: a set that is scaled down is looked at when that is done,
+	// and a pod that is replaced leaves its level to the next one.
+	vacated = 2 * time.Second
+)
 
-// vacated is the delay after a pod has gone: a set that is scaled down is looked at when that is done,
-// and a pod that is replaced leaves its level to the next one.
-const vacated = 2 * time.Second
-
-// triggers requests passes over the ReplicaSets that a change may matter to.
-type triggers struct{ *reconciler }
-
-// sets requests a pass over a ReplicaSet that is new or gone, or whose annotation changed.
-func (t *triggers) sets() handler.EventHandler {
-	return passes.When(asksElse, func(_ context.Context, o client.Object, q passes.Queue) { q.Add(passes.Request(o)) })
-}
-
-// workloads requests passes over the ReplicaSets of a Deployment whose annotation changed.
-func (t *triggers) workloads() handler.EventHandler {
+// askedBy requests passes over the ReplicaSets of an object whose annotation changed.
+func (r *reconciler) askedBy(sets func(client.Object) []client.ListOption) handler.EventHandler {
 	return passes.When(asksElse, func(ctx context.Context, o client.Object, q passes.Queue) {
-		for _, rs := range t.setsOf(ctx, o.GetNamespace(), o.GetUID()) {
-			q.Add(passes.Request(&rs))
-		}
-	})
-}
-
-// namespaces requests passes over the ReplicaSets of a namespace whose annotation changed.
-func (t *triggers) namespaces() handler.EventHandler {
-	return passes.When(asksElse, func(ctx context.Context, o client.Object, q passes.Queue) {
-		for _, rs := range t.reconciler.sets(ctx, client.InNamespace(o.GetName())) {
+		for _, rs := range r.sets(ctx, sets(o)...) {
 			q.Add(passes.Request(&rs))
 		}
 	})
@@ -59,45 +40,34 @@ func asksElse(before, after client.Object) bool {
 	return was != is || had != has
 }
 
-// pods requests passes over the ReplicaSet of a pod that changed, and over those that count it.
-func (t *triggers) pods() handler.EventHandler { return passes.When(podcache.Differ, t.pod) }
-
-func (t *triggers) pod(ctx context.Context, pod *v1.Pod, q passes.Queue) {
-	own := types.NamespacedName{}
-	if ref := controllerOf(pod); ref != nil {
-		own = types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}
-		pause := t.state.pause(own)
+// podChanged requests passes over the ReplicaSet of a pod, and over those that count it.
+func (r *reconciler) podChanged(ctx context.Context, pod *v1.Pod, q passes.Queue) {
+	own := types.NamespacedName{Namespace: pod.Namespace}
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == kindReplicaSet {
+		own.Name = ref.Name
+		after := delay
 		if pod.DeletionTimestamp != nil {
-			pause = max(pause, vacated)
+			after = vacated
 		}
-		if t.asks(ctx, own) || pod.Annotations[deletioncost.AnnotationWritten] != "" {
-			q.AddAfter(reconcile.Request{NamespacedName: own}, pause)
+		if pod.Annotations[deletioncost.AnnotationWritten] != "" || r.asks(ctx, own) {
+			q.AddAfter(reconcile.Request{NamespacedName: own}, after)
 		}
 	}
-	for _, key := range t.state.counting(pod, own) {
-		q.AddAfter(reconcile.Request{NamespacedName: key}, t.state.pause(key))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, k := range r.known {
+		if key.Namespace == pod.Namespace && key != own && k.counts != nil && k.counts(pod) {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+		}
 	}
 }
 
-// controllerOf is the ReplicaSet of a pod; nil if it has none.
-func controllerOf(pod *v1.Pod) *metav1.OwnerReference {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "ReplicaSet" {
-		return ref
+// asks reports whether anything is asked for a ReplicaSet.
+func (r *reconciler) asks(ctx context.Context, key types.NamespacedName) bool {
+	rs, err := r.metadata(ctx, kindReplicaSet, key.Namespace, key.Name)
+	if err != nil {
+		return false // its own event leads to a pass
 	}
-	return nil
-}
-
-// nodes requests passes over the ReplicaSets with pods on a node that is new or has changed for them.
-func (t *triggers) nodes() handler.EventHandler {
-	return passes.When(func(before, after *v1.Node) bool {
-		return !maps.Equal(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
-	}, func(ctx context.Context, node *v1.Node, q passes.Queue) {
-		pods, err := t.reconciler.pods(ctx, nil, client.MatchingFields{byNode: node.Name})
-		if err != nil {
-			return // the cache has not started or has stopped: there are no passes then
-		}
-		for _, pod := range pods {
-			t.pod(ctx, pod, q)
-		}
-	})
+	_, asked, _ := r.asked(ctx, rs)
+	return asked != deletioncost.None
 }

@@ -1,19 +1,22 @@
 // Package passes has what controllers share that make passes over objects: how a cache is followed, what
-// requests a pass and when the next one is, how a pass is measured, and how events about its object are
-// recorded.
+// requests a pass and when the next one is, how a pass is measured, how metadata is written, and how events
+// about its object are recorded.
 //
 // It decides nothing, and knows no kind.
 package passes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -50,6 +53,40 @@ func Inform(mgr manager.Manager, objects ...client.Object) error {
 		}
 	}
 	return nil
+}
+
+// IndexByController indexes objects by the UIDs of their controllers.
+func IndexByController(mgr manager.Manager, field string, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), o, field, func(o client.Object) []string {
+			if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+				return []string{string(ref.UID)}
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("indexing %T by controllers: %w", o, err)
+		}
+	}
+	return nil
+}
+
+// PatchMetadata writes labels and annotations of an object, and removes annotations that are nil. The API server
+// refuses that for another object of the same name.
+func PatchMetadata(ctx context.Context, c client.Writer, o client.Object, labels map[string]string, annotations map[string]*string) error {
+	var patch struct {
+		Metadata struct {
+			UID         types.UID          `json:"uid"`
+			Labels      map[string]string  `json:"labels,omitempty"`
+			Annotations map[string]*string `json:"annotations,omitempty"`
+		} `json:"metadata"`
+	}
+	patch.Metadata.UID, patch.Metadata.Labels, patch.Metadata.Annotations = o.GetUID(), labels, annotations
+	text, err := json.Marshal(&patch)
+	if err != nil {
+		return err
+	}
+	answer, _ := o.DeepCopyObject().(client.Object) // the given one is of a cache
+	return c.Patch(ctx, answer, client.RawPatch(types.MergePatchType, text))
 }
 
 // Stopwatch returns a function that takes the time since its last call as that of a phase.
