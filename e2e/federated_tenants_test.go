@@ -47,6 +47,8 @@ func TestFederatedWritesAndTenants(t *testing.T) {
 		"the template is exactly what the object says": w.exactTemplate,
 		"a tenant":                 w.tenant,
 		"deleted with its orphans": w.orphanWins,
+		"somebody else sizes the Deployment in one member": w.sizedByOthers,
+		"a local object is deleted that has a finalizer":   w.deletedSlowly,
 	})
 }
 
