@@ -42,18 +42,23 @@ func oldPreferences(in *Input) (key, text string) {
 // clusters, a map from the name of a cluster or "*" to minReplicas, maxReplicas and weight. Names of
 // fields may begin with a capital, as some programs wrote them. The error names the field.
 func ParsePreferences(text string) (v1alpha1.FederatedPreferences, error) {
-	var p v1alpha1.FederatedPreferences
-	fields, err := fieldsOf([]byte(text), "rebalance", "clusters")
-	if err != nil {
-		return p, err
+	var p, none v1alpha1.FederatedPreferences
+	var document any
+	strict, err := json.UnmarshalStrict([]byte(text), &document)
+	if err = errors.Join(append(strict, err)...); err != nil {
+		return none, fmt.Errorf("not a JSON object: %w", err)
 	}
-	if err := value(fields["rebalance"], field.NewPath("rebalance"), "true or false", &p.Rebalance); err != nil {
-		return p, err
+	fields, err := fieldsOf(document, "rebalance", "clusters")
+	if err != nil {
+		return none, err
+	}
+	if p.Rebalance, err = value[bool](fields["rebalance"], field.NewPath("rebalance"), "true or false"); err != nil {
+		return none, err
 	}
 	at := field.NewPath("clusters")
-	var clusters map[string]raw
-	if err := value(fields["clusters"], at, "an object", &clusters); err != nil {
-		return p, err
+	clusters, err := value[map[string]any](fields["clusters"], at, "an object")
+	if err != nil {
+		return none, err
 	}
 	if clusters != nil {
 		p.Clusters = map[string]v1alpha1.FederatedPreference{}
@@ -61,25 +66,15 @@ func ParsePreferences(text string) (v1alpha1.FederatedPreferences, error) {
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		entry, err := parseEntry(clusters[name], at.Key(name))
 		if err != nil {
-			return v1alpha1.FederatedPreferences{}, err
+			return none, err
 		}
 		p.Clusters[name] = v1alpha1.FederatedPreference{ClusterPreference: entry}
 	}
 	return p, nil
 }
 
-// raw is a part of a document that is not read yet.
-type raw []byte
-
-// UnmarshalJSON keeps the text.
-func (r *raw) UnmarshalJSON(text []byte) error {
-	*r = slices.Clone(text)
-	return nil
-}
-
-func parseEntry(text raw, at *field.Path) (v1alpha1.ClusterPreference, error) {
-	var c v1alpha1.ClusterPreference
-	fields, err := fieldsOf(text, "minReplicas", "maxReplicas", "weight")
+func parseEntry(entry any, at *field.Path) (c v1alpha1.ClusterPreference, err error) {
+	fields, err := fieldsOf(entry, "minReplicas", "maxReplicas", "weight")
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", at, err)
 	}
@@ -88,18 +83,16 @@ func parseEntry(text raw, at *field.Path) (v1alpha1.ClusterPreference, error) {
 		into **int32
 		most int64
 	}{{"minReplicas", &c.MinReplicas, math.MaxInt32}, {"maxReplicas", &c.MaxReplicas, math.MaxInt32}, {"weight", &c.Weight, maxWeight}} {
-		var n *int64
 		at := at.Child(number.name)
-		if err := value(fields[number.name], at, "a whole number", &n); err != nil {
+		n, err := value[int64](fields[number.name], at, "a whole number")
+		switch {
+		case err != nil:
 			return c, err
+		case n < 0 || n > number.most:
+			return c, field.Invalid(at, n, fmt.Sprintf("must be between 0 and %d", number.most))
+		case fields[number.name] != nil:
+			*number.into = new(int32(n))
 		}
-		if n == nil {
-			continue
-		}
-		if *n < 0 || *n > number.most {
-			return c, field.Invalid(at, *n, fmt.Sprintf("must be between 0 and %d", number.most))
-		}
-		*number.into = new(int32(*n))
 	}
 	if c.MinReplicas != nil && c.MaxReplicas != nil && *c.MinReplicas > *c.MaxReplicas {
 		return c, field.Invalid(at.Child("minReplicas"), *c.MinReplicas, "must not be greater than maxReplicas")
@@ -107,14 +100,13 @@ func parseEntry(text raw, at *field.Path) (v1alpha1.ClusterPreference, error) {
 	return c, nil
 }
 
-// fieldsOf splits an object into its fields, which must be known ones.
-func fieldsOf(text []byte, known ...string) (map[string]raw, error) {
-	var found map[string]raw
-	strict, err := json.UnmarshalStrict(text, &found)
-	if err = errors.Join(append(strict, err)...); err != nil {
-		return nil, fmt.Errorf("not a JSON object: %w", err)
+// fieldsOf are the fields of an object, which must be known ones. Null has none.
+func fieldsOf(object any, known ...string) (map[string]any, error) {
+	found, ok := object.(map[string]any)
+	if !ok && object != nil {
+		return nil, errors.New("not a JSON object")
 	}
-	fields := map[string]raw{}
+	fields := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		i := slices.IndexFunc(known, func(k string) bool { return k == name || strings.ToUpper(k[:1])+k[1:] == name })
 		if i < 0 {
@@ -128,14 +120,11 @@ func fieldsOf(text []byte, known ...string) (map[string]raw, error) {
 	return fields, nil
 }
 
-// value reads a field; a missing one or null leaves into as it is.
-func value(text raw, at *field.Path, what string, into any) error {
-	if text == nil {
-		return nil
+// value is a field of a type; the zero value if it is missing or null.
+func value[T any](found any, at *field.Path, what string) (T, error) {
+	v, ok := found.(T)
+	if !ok && found != nil {
+		return v, field.Invalid(at, fmt.Sprint(found), "must be "+what)
 	}
-	strict, err := json.UnmarshalStrict(text, into)
-	if err = errors.Join(append(strict, err)...); err != nil {
-		return field.Invalid(at, string(text), "must be "+what)
-	}
-	return nil
+	return v, nil
 }

@@ -35,7 +35,7 @@ func TestParsePreferencesRefuses(t *testing.T) {
 		`{"rebalance": 1}`:                     "rebalance: Invalid value: \"1\": must be true or false",
 		`{"clusters": []}`:                     "clusters: Invalid value: \"[]\": must be an object",
 		`{"Clusters": {}, "clusters": {}}`:     "clusters: Duplicate value",
-		`{"clusters": {"a": {}, "a": {}}}`:     "clusters: Invalid value",
+		`{"clusters": {"a": {}, "a": {}}}`:     `duplicate field "clusters.a"`,
 		`{"weights": {}}`:                      `weights: Unsupported value: "weights": supported values: "rebalance", "clusters"`,
 		`{"clusters": {"a": 1}}`:               "clusters[a]: not a JSON object",
 		`{"clusters": {"a": {"wieght": 1}}}`:   `clusters[a]: wieght: Unsupported value`,

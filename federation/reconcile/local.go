@@ -43,57 +43,27 @@ func kindOf(f *v1alpha1.FederatedReplicaSet) string {
 
 // localOf is the local object that a cluster should have.
 func localOf(f *v1alpha1.FederatedReplicaSet, replicas int32) (*unstructured.Unstructured, error) {
-	var pod map[string]any
-	if err := json.Unmarshal(f.Spec.Template.Spec.Raw, &pod); err != nil {
-		return nil, fmt.Errorf("spec.template.spec: %w", err)
-	}
-	selector, err := toMap(f.Spec.Selector)
-	if err != nil {
-		return nil, err
-	}
-	ofPods := map[string]any{}
-	for key, value := range f.Spec.Template.Metadata.Labels {
-		ofPods[key] = string(value)
-	}
-	ofPods[v1alpha1.LabelFederated] = federated
-	metadata := map[string]any{"labels": ofPods}
-	if a := f.Spec.Template.Metadata.Annotations; len(a) > 0 {
-		annotations := map[string]any{}
-		for key, value := range a {
-			annotations[key] = value
-		}
-		metadata["annotations"] = annotations
-	}
-	o := &unstructured.Unstructured{Object: map[string]any{
+	text, err := json.Marshal(map[string]any{
 		"apiVersion": appsv1.SchemeGroupVersion.String(), "kind": kindOf(f),
-		"spec": map[string]any{
-			"replicas": int64(replicas), "selector": selector,
-			"template": map[string]any{"metadata": metadata, "spec": pod},
-		},
-	}}
+		"spec": map[string]any{"replicas": replicas, "selector": f.Spec.Selector, "template": f.Spec.Template},
+	})
+	o := &unstructured.Unstructured{}
+	if err == nil {
+		err = o.UnmarshalJSON(text)
+	}
+	if err == nil {
+		err = unstructured.SetNestedField(o.Object, federated, "spec", "template", "metadata", "labels", v1alpha1.LabelFederated)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("spec.template: %w", err)
+	}
 	o.SetNamespace(f.Namespace)
 	o.SetName(f.Name)
 	o.SetLabels(labels.Merge(labels.Set{v1alpha1.LabelFederated: federated}, f.Labels))
-	o.SetAnnotations(marks(f, replicas, true))
+	o.SetAnnotations(map[string]string{
+		annotationOwner: string(f.UID), annotationRevision: federation.Revision(&f.Spec), annotationReplicas: strconv.Itoa(int(replicas)),
+	})
 	return o, nil
-}
-
-// marks are the annotations to write.
-func marks(f *v1alpha1.FederatedReplicaSet, replicas int32, content bool) map[string]string {
-	m := map[string]string{annotationReplicas: strconv.Itoa(int(replicas))}
-	if content {
-		m[annotationOwner], m[annotationRevision] = string(f.UID), federation.Revision(&f.Spec)
-	}
-	return m
-}
-
-func toMap(v any) (map[string]any, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	return m, json.Unmarshal(text, &m)
 }
 
 // identity is which object was found, its version, and whether its workload controller has acted on that.

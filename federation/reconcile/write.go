@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -143,7 +144,7 @@ func write(ctx context.Context, c client.Client, w order) (*unstructured.Unstruc
 		})
 		return o, w.happened(there, o), err
 	}
-	metadata := map[string]any{"annotations": marks(w.of, w.To, false)}
+	metadata := map[string]any{"annotations": map[string]string{annotationReplicas: strconv.Itoa(int(w.To))}}
 	if w.uid != "" {
 		metadata["uid"] = w.uid
 	}
