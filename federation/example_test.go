@@ -82,10 +82,10 @@ func ExampleAnswered() {
 // one leaves, and two replicas wait.
 func ExampleLedger() {
 	node := func(name string, cores int64) federation.Node {
-		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Free: federation.Resources{MilliCPU: 1000 * cores, Pods: 110}}
+		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Free: federation.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourcePods: 110}}
 	}
 	rooms := map[string]federation.Room{"on-premise": {Nodes: []federation.Node{node("n-1", 4), node("n-2", 2)}}}
-	ledger := federation.NewLedger()
+	ledger := &federation.Ledger{}
 	for _, key := range []string{"shop/web", "shop/api"} {
 		in := federation.Input{Key: key, Spec: web(4), Clusters: []federation.Cluster{{Name: "on-premise"}}, Now: now}
 		decision, err := ledger.Decide(in, rooms)

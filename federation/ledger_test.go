@@ -31,8 +31,8 @@ func nodes(n int, cores, gigabytes int64) Room {
 	for i := range n {
 		r.Nodes = append(r.Nodes, Node{
 			Object:      &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%03d", i)}},
-			Allocatable: Resources{MilliCPU: 1000 * cores, Memory: gigabytes << 30, Pods: 110},
-			Free:        Resources{MilliCPU: 1000 * cores, Memory: gigabytes << 30, Pods: 110},
+			Allocatable: Resources{v1.ResourceCPU: 1000 * cores, v1.ResourceMemory: gigabytes << 30, v1.ResourcePods: 110},
+			Free:        Resources{v1.ResourceCPU: 1000 * cores, v1.ResourceMemory: gigabytes << 30, v1.ResourcePods: 110},
 		})
 	}
 	return r
@@ -95,13 +95,13 @@ func sweep(t *testing.T, rooms map[string]Room, decide func(Input, map[string]Ro
 func TestLedgerSharesTheRoomOfASweep(t *testing.T) {
 	// The pods need 1600 cores and the clusters have 1900. By weight, a would get half of the pods.
 	rooms := map[string]Room{"a": nodes(20, 16, 64), "b": nodes(60, 8, 64), "c": nodes(70, 16, 64)}
-	ledger := NewLedger()
+	ledger := &Ledger{}
 	given, unplaced, unscheduled := sweep(t, rooms, ledger.Decide)
 	t.Logf("with a ledger %v, %d without a node", given, unscheduled)
 	if unplaced != 0 || unscheduled != 0 || given["a"]+given["b"]+given["c"] != 2000 {
 		t.Errorf("%v, %d unplaced, %d without a node", given, unplaced, unscheduled)
 	}
-	given, _, unscheduled = sweep(t, rooms, func(in Input, rooms map[string]Room) (Decision, error) { return NewLedger().Decide(in, rooms) })
+	given, _, unscheduled = sweep(t, rooms, func(in Input, rooms map[string]Room) (Decision, error) { return (&Ledger{}).Decide(in, rooms) })
 	t.Logf("without %v, %d without a node", given, unscheduled)
 	if unscheduled < 500 {
 		t.Errorf("without a ledger %d have no node: the room suffices for all, and the test shows nothing", unscheduled)
@@ -129,7 +129,7 @@ func TestLedgerCountsRoomByNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			free := NewLedger().left(&test.room, "a", "x", noon)
+			free := (&Ledger{}).left(&test.room, "a", "x", noon)
 			if got := s.count(test.room.Nodes, free); got != int64(test.want) {
 				t.Errorf("room for %d", got)
 			}
@@ -148,7 +148,7 @@ func tainted(r Room) Room {
 // deleted neither.
 func TestLedgerForgets(t *testing.T) {
 	room := nodes(1, 2, 100) // for four
-	ledger := NewLedger()
+	ledger := &Ledger{}
 	place := func(key string, now time.Time) (placed int32) {
 		t.Helper()
 		spec := specOf(4, nil)
@@ -174,12 +174,12 @@ func TestLedgerForgets(t *testing.T) {
 	}
 	// When the pods have nodes, these show it.
 	room.Bound = map[string]int32{"x/3": 3}
-	room.Nodes[0].Free = Resources{MilliCPU: 500, Memory: 97 << 30, Pods: 107}
+	room.Nodes[0].Free = Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 97 << 30, v1.ResourcePods: 107}
 	if other := place("x/4", noon.Add(act)); other != 0 {
 		t.Errorf("one of x/3 has no node yet, and %d of x/4 are placed", other)
 	}
 	room.Bound = map[string]int32{"x/3": 4}
-	room.Nodes[0].Free = Resources{MilliCPU: 0, Memory: 96 << 30, Pods: 106}
+	room.Nodes[0].Free = Resources{v1.ResourceCPU: 0, v1.ResourceMemory: 96 << 30, v1.ResourcePods: 106}
 	place("x/3", noon.Add(act))
 	if n := ledger.assumed["a"]["x/3"]; n != nil {
 		t.Errorf("left %+v", n)
@@ -191,11 +191,11 @@ func TestLedgerRecalls(t *testing.T) {
 	rooms := map[string]Room{"a": nodes(1, 2, 100)} // for four
 	in := Input{Key: "x/1", Spec: specOf(3, nil), Clusters: []Cluster{{Name: "a"}}, Now: noon}
 	in.Spec.Template.Spec = half
-	first, err := NewLedger().Decide(in, rooms)
+	first, err := (&Ledger{}).Decide(in, rooms)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := NewLedger()
+	ledger := &Ledger{}
 	ledger.Recall(in.Key, &in.Spec, &first.Status, noon)
 	other := in
 	other.Key = "x/2"
@@ -215,7 +215,7 @@ func TestRoomTakesNothingAway(t *testing.T) {
 		five := podhealth.Counts{Timeout: act, Existing: 5, Running: 5, Ready: 5}
 		in.Clusters[i].Local = Local{Exists: true, Replicas: 5, Written: new(int32(5)), Revision: Revision(&spec), RolledOut: true, Normal: five, Act: five}
 	}
-	d, err := NewLedger().Decide(in, map[string]Room{"a": full})
+	d, err := (&Ledger{}).Decide(in, map[string]Room{"a": full})
 	if err != nil || len(d.Writes) != 0 || d.Status.Unplaced != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -227,7 +227,7 @@ func TestWithoutRoomACoupleWaits(t *testing.T) {
 	spec := specOf(10, nil)
 	spec.Template.Spec = half
 	in := Input{Key: "x/1", Spec: spec, Clusters: []Cluster{{Name: "a"}}, Now: noon}
-	d, err := NewLedger().Decide(in, map[string]Room{"a": nodes(3, 1, 100)}) // for six
+	d, err := (&Ledger{}).Decide(in, map[string]Room{"a": nodes(3, 1, 100)}) // for six
 	if err != nil || len(d.Writes) != 1 || d.Writes[0].To != 8 || d.Status.Unplaced != 4 || d.Status.Clusters[0].Pending != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -240,7 +240,7 @@ func TestWithoutRoomACoupleWaits(t *testing.T) {
 	in.Clusters[0].Local = Local{Exists: true, Replicas: 8, Written: new(int32(8)), Revision: Revision(&spec), RolledOut: true, Normal: six, Act: six}
 	full := nodes(3, 0, 100)
 	full.Bound = map[string]int32{"x/1": 6}
-	if d, err = NewLedger().Decide(in, map[string]Room{"a": full}); err != nil || len(d.Writes) != 0 || d.Status.Unplaced != 4 {
+	if d, err = (&Ledger{}).Decide(in, map[string]Room{"a": full}); err != nil || len(d.Writes) != 0 || d.Status.Unplaced != 4 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -250,7 +250,7 @@ func TestAssumedPlacesAreThoseOfAScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room := nodes(rapid.IntRange(0, 6).Draw(t, "nodes"), 8, 32)
 		for i := range room.Nodes {
-			room.Nodes[i].Free.MilliCPU = 500 * rapid.Int64Range(-1, 16).Draw(t, "free")
+			room.Nodes[i].Free = room.Nodes[i].Free.Plus(1, Resources{v1.ResourceCPU: -room.Nodes[i].Free[v1.ResourceCPU]}).Plus(500, Resources{v1.ResourceCPU: rapid.Int64Range(-1, 16).Draw(t, "free")})
 		}
 		s, err := shapeOf(&v1alpha1.PodTemplate{Spec: asking(rapid.SampledFrom([]string{"500m", "1", "3"}).Draw(t, "cores"), "1Gi")})
 		if err != nil {
@@ -259,12 +259,13 @@ func TestAssumedPlacesAreThoseOfAScheduler(t *testing.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "pods")
 		free := make([]Resources, len(room.Nodes))
 		for i, node := range room.Nodes {
-			free[i] = node.Free
+			free[i] = maps.Clone(node.Free)
 		}
 		able := s.count(room.Nodes, free)
 		placed := int64(0)
-		for i, pods := range s.place(int64(n), room.Nodes, free) {
+		for node, pods := range s.place(int64(n), room.Nodes, free) {
 			placed += pods
+			i := slices.IndexFunc(room.Nodes, func(n Node) bool { return n.Object.Name == node })
 			if want := room.Nodes[i].Free.Plus(-pods, s.requests); !reflect.DeepEqual(free[i], want) {
 				t.Errorf("%d pods leave %+v, want %+v", pods, free[i], want)
 			}
@@ -288,7 +289,7 @@ func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
 		room := nodes(rapid.IntRange(1, 4).Draw(t, "nodes"), 2, 100) // each for four
 		room.Bound = map[string]int32{}
 		able := 4 * len(room.Nodes)
-		ledger := NewLedger()
+		ledger := &Ledger{}
 		var waiting []string // objects of pods without a node
 		given := 0
 		s, err := shapeOf(&v1alpha1.PodTemplate{Spec: half})
@@ -328,7 +329,7 @@ func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
 
 func TestRequestsOf(t *testing.T) {
 	s, err := shapeOf(&v1alpha1.PodTemplate{Spec: half})
-	if got := s.requests; err != nil || got.MilliCPU != 500 || got.Memory != 1<<30 || got.Pods != 1 || got.Other != nil {
+	if got := s.requests; err != nil || !maps.Equal(got, Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 1 << 30, v1.ResourcePods: 1}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := shapeOf(&v1alpha1.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers": 1}`)}}); err == nil {
@@ -341,7 +342,7 @@ func BenchmarkLedger(b *testing.B) {
 	for _, waiting := range []int{0, 100, 500} {
 		b.Run(fmt.Sprintf("nodes=200/waiting=%d", waiting), func(b *testing.B) {
 			rooms := map[string]Room{"a": nodes(200, 64, 256)}
-			ledger := NewLedger()
+			ledger := &Ledger{}
 			in := Input{Spec: specOf(4, nil), Clusters: []Cluster{{Name: "a"}}, Now: noon}
 			in.Spec.Template.Spec = half
 			for i := range waiting {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -14,27 +16,19 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/replica"
 )
 
-// Resources are amounts of what a node has and pods ask for: processor time in thousandths of a
-// core, memory in bytes, and pods.
-type Resources struct {
-	MilliCPU, Memory, Pods int64
-	// Other resources, such as GPUs, in their units; nil if there are none.
-	Other map[v1.ResourceName]int64
-}
+// Resources are amounts of what a node has and pods ask for, as the scheduler counts them: processor time
+// in thousandths of a core.
+type Resources map[v1.ResourceName]int64
 
 // ResourcesOf are the amounts in a list of an object.
 func ResourcesOf(list v1.ResourceList) Resources {
-	r := Resources{MilliCPU: list.Cpu().MilliValue(), Memory: list.Memory().Value(), Pods: list.Pods().Value()}
+	r := make(Resources, len(list))
 	for name, quantity := range list {
-		switch name {
-		case v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods:
-		default:
-			if r.Other == nil {
-				r.Other = map[v1.ResourceName]int64{}
-			}
-			r.Other[name] = quantity.Value()
+		if r[name] = quantity.Value(); name == v1.ResourceCPU {
+			r[name] = quantity.MilliValue()
 		}
 	}
 	return r
@@ -43,40 +37,33 @@ func ResourcesOf(list v1.ResourceList) Resources {
 // RequestsOf are the requests of a pod, and one pod.
 func RequestsOf(pod *v1.Pod) Resources {
 	r := ResourcesOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true}))
-	r.Pods = 1
+	r[v1.ResourcePods] = 1
 	return r
 }
 
 // Plus is the resources and n times others. Neither is changed.
-func (r Resources) Plus(n int64, o Resources) Resources {
-	r.MilliCPU, r.Memory, r.Pods = r.MilliCPU+n*o.MilliCPU, r.Memory+n*o.Memory, r.Pods+n*o.Pods
-	if len(o.Other) > 0 {
-		r.Other = maps.Clone(r.Other)
-		if r.Other == nil {
-			r.Other = make(map[v1.ResourceName]int64, len(o.Other))
-		}
-		for name, amount := range o.Other {
-			if r.Other[name] += n * amount; r.Other[name] == 0 {
-				delete(r.Other, name)
-			}
+func (r Resources) Plus(n int64, others Resources) Resources {
+	sum := make(Resources, len(r))
+	maps.Copy(sum, r)
+	sum.add(n, others)
+	return sum
+}
+
+func (r Resources) add(n int64, others Resources) {
+	for name, amount := range others {
+		if r[name] += n * amount; r[name] == 0 {
+			delete(r, name)
 		}
 	}
-	return r
 }
 
 // fits is how many times requests fit into what is free.
 func (r Resources) fits(free Resources) int64 {
 	n := int64(math.MaxInt32)
-	within := func(request, free int64) {
+	for name, request := range r {
 		if request > 0 {
-			n = min(n, max(0, free)/request)
+			n = min(n, max(0, free[name])/request)
 		}
-	}
-	within(r.MilliCPU, free.MilliCPU)
-	within(r.Memory, free.Memory)
-	within(r.Pods, free.Pods)
-	for name, request := range r.Other {
-		within(request, free.Other[name])
 	}
 	return n
 }
@@ -138,7 +125,7 @@ func (s *shape) count(nodes []Node, free []Resources) (sum int64) {
 // place gives up to n such pods to nodes, one after the other to the node that is the emptiest then, as
 // schedulers do by default, and takes what they need from what is free. It returns how many each
 // node gets.
-func (s *shape) place(n int64, nodes []Node, free []Resources) map[int]int64 {
+func (s *shape) place(n int64, nodes []Node, free []Resources) map[string]int64 {
 	q := &emptiest{nodes: nodes, free: free}
 	for i := range nodes {
 		if n > 0 && s.requests.fits(free[i]) > 0 && s.admits(nodes[i].Object) {
@@ -146,11 +133,11 @@ func (s *shape) place(n int64, nodes []Node, free []Resources) map[int]int64 {
 		}
 	}
 	heap.Init(q)
-	out := map[int]int64{}
+	out := map[string]int64{}
 	for ; n > 0 && q.Len() > 0; n-- {
 		i := q.order[0]
-		out[i]++
-		if free[i] = free[i].Plus(-1, s.requests); s.requests.fits(free[i]) > 0 {
+		out[nodes[i].Object.Name]++
+		if free[i].add(-1, s.requests); s.requests.fits(free[i]) > 0 {
 			heap.Fix(q, 0)
 		} else {
 			heap.Pop(q)
@@ -186,11 +173,159 @@ func (e *emptiest) Less(i, j int) bool {
 
 // unused is the part of cores and memory that is free, twice.
 func (n *Node) unused(free Resources) (sum float64) {
-	if n.Allocatable.MilliCPU > 0 {
-		sum += float64(free.MilliCPU) / float64(n.Allocatable.MilliCPU)
-	}
-	if n.Allocatable.Memory > 0 {
-		sum += float64(free.Memory) / float64(n.Allocatable.Memory)
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if n.Allocatable[name] > 0 {
+			sum += float64(free[name]) / float64(n.Allocatable[name])
+		}
 	}
 	return sum
+}
+
+// Ledger knows what decisions have used up of the clusters' room before their pods show it. Without
+// it, many objects that are scaled at the same time would all choose the same room. It is not safe
+// for use by several goroutines.
+type Ledger struct {
+	assumed map[string]map[string]*assumption // by cluster and object
+}
+
+// assumption is what an object was given in a cluster: pods that have no node yet will get one.
+type assumption struct {
+	shape *shape
+	// given is how many pods the object is to have, and bound how many of them had a node when that
+	// was decided.
+	given, bound int32
+	// until is when pods count no more that have no node yet.
+	until time.Time
+	// places are how many of the pods that have no node yet are assumed to go to which node, and placed is how
+	// many of them have been given a place, if there was one.
+	places map[string]int64
+	placed int64
+}
+
+// Recall takes in what an object was given before the program started, as its status says.
+func (l *Ledger) Recall(key string, spec *v1alpha1.FederatedReplicaSetSpec, status *v1alpha1.FederatedReplicaSetStatus, now time.Time) {
+	s, err := shapeOf(&spec.Template)
+	if err != nil {
+		return // there are no such pods
+	}
+	_, act := Timeouts(spec)
+	for _, c := range status.Clusters {
+		l.assume(c.Name, key, &assumption{shape: s, given: c.Written - c.Pending, until: now.Add(act)})
+	}
+}
+
+// Decide is [Decide] where the room of some clusters is known, by their names. What other objects
+// were given a moment ago is taken away from it, and what this decision gives is remembered until
+// its pods have nodes, but not for longer than they have time to start.
+func (l *Ledger) Decide(in Input, rooms map[string]Room) (Decision, error) {
+	s, err := shapeOf(&in.Spec.Template)
+	if err != nil { // the clusters refuse such pods
+		l.Forget(in.Key)
+		return Decide(in)
+	}
+	clusters := slices.Clone(in.Clusters)
+	for i := range clusters {
+		if room, known := rooms[clusters[i].Name]; known {
+			fitting := s.count(room.Nodes, l.left(&room, clusters[i].Name, in.Key, in.Now))
+			clusters[i].Room = new(replica.Clip(int64(room.Bound[in.Key]) + fitting))
+		}
+	}
+	in.Clusters = clusters
+	d, err := Decide(in)
+	if err != nil {
+		return d, err
+	}
+	l.remember(in, s, d.Status.Clusters, rooms)
+	return d, nil
+}
+
+// remember takes in what a decision gives. An object keeps what it was given in clusters that are
+// out of reach.
+func (l *Ledger) remember(in Input, s *shape, given []v1alpha1.FederatedClusterStatus, rooms map[string]Room) {
+	_, act := Timeouts(&in.Spec)
+	keep := map[string]bool{}
+	for _, c := range given {
+		room, known := rooms[c.Name]
+		keep[c.Name] = known || !c.Reachable
+		if known {
+			l.assume(c.Name, in.Key, &assumption{shape: s, given: c.Written - c.Pending, bound: room.Bound[in.Key], until: in.Now.Add(act)})
+		}
+	}
+	for cluster, objects := range l.assumed {
+		if !keep[cluster] {
+			delete(objects, in.Key)
+		}
+	}
+}
+
+// assume replaces an assumption. Deciding the same again does not prolong it.
+func (l *Ledger) assume(cluster, key string, a *assumption) {
+	if a.given <= a.bound {
+		delete(l.assumed[cluster], key)
+		return
+	}
+	if l.assumed == nil {
+		l.assumed = map[string]map[string]*assumption{}
+	}
+	if l.assumed[cluster] == nil {
+		l.assumed[cluster] = map[string]*assumption{}
+	}
+	if before := l.assumed[cluster][key]; before != nil && before.given == a.given && before.bound == a.bound {
+		a.until = before.until
+	}
+	l.assumed[cluster][key] = a
+}
+
+// Forget drops what is assumed about an object, which may have been deleted.
+func (l *Ledger) Forget(key string) {
+	for _, objects := range l.assumed {
+		delete(objects, key)
+	}
+}
+
+// left is what other objects leave of what is free on each node.
+func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resources {
+	free := make([]Resources, len(room.Nodes))
+	index := make(map[string]int, len(room.Nodes))
+	for i, n := range room.Nodes {
+		free[i], index[n.Object.Name] = maps.Clone(n.Free), i
+	}
+	var homeless []*assumption
+	for _, other := range slices.Sorted(maps.Keys(l.assumed[cluster])) {
+		a := l.assumed[cluster][other]
+		starting := a.starting(room.Bound[other], now)
+		if other == key || starting == 0 {
+			continue
+		}
+		if starting != a.placed || !a.fits(index, free) { // pods have gone elsewhere than assumed
+			a.placed = starting
+			homeless = append(homeless, a)
+			continue
+		}
+		for node, pods := range a.places {
+			free[index[node]].add(-pods, a.shape.requests)
+		}
+	}
+	for _, a := range homeless {
+		a.places = a.shape.place(a.placed, room.Nodes, free)
+	}
+	return free
+}
+
+// fits reports whether there is still room where the pods are assumed to go.
+func (a *assumption) fits(index map[string]int, free []Resources) bool {
+	for node, pods := range a.places {
+		if i, there := index[node]; !there || a.shape.requests.fits(free[i]) < pods {
+			return false
+		}
+	}
+	return true
+}
+
+// starting is how many pods have no node yet, and are expected to get one.
+func (a *assumption) starting(bound int32, now time.Time) int64 {
+	if !now.Before(a.until) {
+		return 0
+	}
+	return int64(max(0, a.given-bound))
 }

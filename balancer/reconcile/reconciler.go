@@ -170,16 +170,11 @@ func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *bala
 	}
 	after := b.DeepCopy()
 	after.Status.Moves = &latest
-	if err := r.client.Status().Patch(ctx, after, unchanged(b)); err != nil {
+	if err := r.client.Status().Patch(ctx, after, passes.IfUnchanged(b)); err != nil {
 		return fmt.Errorf("storing the moves in the status: %w", err)
 	}
 	*b = *after
 	return nil
-}
-
-// unchanged is a patch that the API server refuses if the object has changed since it was read.
-func unchanged(b *v1alpha1.Balancer) client.Patch {
-	return client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{})
 }
 
 // store stores the status, if it has changed, and the number of replicas to adopt, if there is one.
@@ -188,14 +183,14 @@ func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1a
 	if !apiequality.Semantic.DeepEqual(b.Status, status) {
 		before := b.DeepCopy()
 		b.Status = status
-		if err := r.client.Status().Patch(ctx, b, unchanged(before)); err != nil {
+		if err := r.client.Status().Patch(ctx, b, passes.IfUnchanged(before)); err != nil {
 			return fmt.Errorf("storing the status: %w", err)
 		}
 	}
 	if adopt != nil {
 		before := b.DeepCopy()
 		b.Spec.Replicas = adopt
-		if err := r.client.Patch(ctx, b, unchanged(before)); err != nil {
+		if err := r.client.Patch(ctx, b, passes.IfUnchanged(before)); err != nil {
 			return fmt.Errorf("storing the number of replicas: %w", err)
 		}
 		logr.FromContextOrDiscard(ctx).Info("Adopted the number of replicas found", "replicas", *adopt)

@@ -220,7 +220,7 @@ func (t *tally) count(before, now *pod) (changed []Local) {
 		}
 		if step.node != "" {
 			t.room = nil
-			if t.used[step.node] = t.used[step.node].Plus(int64(step.sign), step.requests); t.used[step.node].Pods == 0 {
+			if t.used[step.node] = t.used[step.node].Plus(int64(step.sign), step.requests); t.used[step.node][v1.ResourcePods] == 0 {
 				delete(t.used, step.node)
 			}
 		}

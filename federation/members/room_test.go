@@ -61,7 +61,7 @@ func (w *world) free(name string) string {
 	}
 	var out []string
 	for _, n := range room.Nodes {
-		out = append(out, fmt.Sprintf("%s:%d/%d", n.Object.Name, n.Free.MilliCPU, n.Free.Pods))
+		out = append(out, fmt.Sprintf("%s:%d/%d", n.Object.Name, n.Free[v1.ResourceCPU], n.Free[v1.ResourcePods]))
 	}
 	return fmt.Sprint(strings.Join(out, " "), " ", room.Bound)
 }

@@ -86,7 +86,7 @@ func (r *reconciler) mark(ctx context.Context, f *v1alpha1.FederatedReplicaSet) 
 	if !change(f, finalizer) {
 		return nil
 	}
-	return r.client.Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.client.Patch(ctx, f, passes.IfUnchanged(before))
 }
 
 func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet) (reconcile.Result, error) {
@@ -209,7 +209,7 @@ func (r *reconciler) store(ctx context.Context, f *v1alpha1.FederatedReplicaSet,
 	}
 	before := f.DeepCopy()
 	f.Status = status
-	if err := r.client.Status().Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.client.Status().Patch(ctx, f, passes.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("storing the status: %w", err)
 	}
 	return nil
@@ -261,7 +261,7 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	before := f.DeepCopy()
 	controllerutil.RemoveFinalizer(f, finalizer)
 	logr.FromContextOrDiscard(ctx).Info("Let go", "cascade", f.Spec.Cascade, "orphan", orphan)
-	return reconcile.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, f, passes.IfUnchanged(before)))
 }
 
 // deletions are how FederatedReplicaSets are deleted, by UID: whether what belongs to them should stay, as kubectl
@@ -330,4 +330,59 @@ func (r *reconciler) clear(ctx context.Context, key types.NamespacedName, f *v1a
 		r.send(ctx, key, f, w, nil)
 	}
 	return true, nil
+}
+
+// ledger decides about one object after the other where the room of a cluster is known, so that no
+// two of them choose the same room.
+type ledger struct {
+	federation.Ledger
+	mu sync.Mutex
+	// recalled reports that it knows what all objects were given before the program started.
+	recalled bool
+}
+
+// decide makes a decision.
+func (r *reconciler) decide(ctx context.Context, in federation.Input) (federation.Decision, error) {
+	l := &r.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rooms := r.rooms(in.Clusters) // under the lock: the ledger forgets what later rooms have shown
+	if !l.recalled && len(rooms) == 0 {
+		return federation.Decide(in)
+	}
+	if !l.recalled {
+		var list v1alpha1.FederatedReplicaSetList
+		if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return federation.Decision{}, fmt.Errorf("listing FederatedReplicaSets: %w", err)
+		}
+		for i := range list.Items {
+			if f := &list.Items[i]; f.DeletionTimestamp == nil {
+				l.Recall(client.ObjectKeyFromObject(f).String(), &f.Spec, &f.Status, in.Now)
+			}
+		}
+		l.recalled = true
+	}
+	return l.Decide(in, rooms)
+}
+
+func (l *ledger) forget(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Forget(key)
+}
+
+// rooms are the rooms that are known, of the clusters that can be reached.
+func (r *reconciler) rooms(clusters []federation.Cluster) map[string]federation.Room {
+	out := map[string]federation.Room{}
+	for _, cluster := range clusters {
+		if cluster.Reach != federation.Reachable {
+			continue
+		}
+		if c := r.members.Get(cluster.Name); c != nil {
+			if room, known := c.Room(); known {
+				out[cluster.Name] = room
+			}
+		}
+	}
+	return out
 }

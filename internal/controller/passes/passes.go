@@ -89,6 +89,11 @@ func PatchMetadata(ctx context.Context, c client.Writer, o client.Object, labels
 	return c.Patch(ctx, answer, client.RawPatch(types.MergePatchType, text))
 }
 
+// IfUnchanged is a patch that the API server refuses if the object has changed since it was read as before.
+func IfUnchanged(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
 // Stopwatch returns a function that takes the time since its last call as that of a phase.
 func Stopwatch(c clock.PassiveClock, phases prometheus.ObserverVec) func(phase string) {
 	last := c.Now()
