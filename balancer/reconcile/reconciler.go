@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,37 +163,25 @@ func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *bala
 	if !slices.ContainsFunc(d.Writes, func(w balancer.Write) bool { return w.Moves > 0 }) || d.Status.Moves == nil {
 		return nil
 	}
-	latest := *d.Status.Moves
+	moves := d.Status.Moves
 	if end, ok := ctx.Deadline(); ok {
-		latest = *replica.MovesUntil(end, latest.Count)
+		moves = replica.MovesUntil(end, moves.Count)
 	}
-	after := b.DeepCopy()
-	after.Status.Moves = &latest
-	if err := r.client.Status().Patch(ctx, after, passes.IfUnchanged(b)); err != nil {
-		return fmt.Errorf("storing the moves in the status: %w", err)
-	}
-	*b = *after
-	return nil
+	return passes.StoreStatus(ctx, r.client, b, &b.Status.Moves, moves)
 }
 
 // store stores the status, if it has changed, and the number of replicas to adopt, if there is one.
 // The API server refuses it if the Balancer has changed since it was read.
 func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1alpha1.BalancerStatus, adopt *int32) error {
-	if !apiequality.Semantic.DeepEqual(b.Status, status) {
-		before := b.DeepCopy()
-		b.Status = status
-		if err := r.client.Status().Patch(ctx, b, passes.IfUnchanged(before)); err != nil {
-			return fmt.Errorf("storing the status: %w", err)
-		}
+	if err := passes.StoreStatus(ctx, r.client, b, &b.Status, status); err != nil || adopt == nil {
+		return err
 	}
-	if adopt != nil {
-		before := b.DeepCopy()
-		b.Spec.Replicas = adopt
-		if err := r.client.Patch(ctx, b, passes.IfUnchanged(before)); err != nil {
-			return fmt.Errorf("storing the number of replicas: %w", err)
-		}
-		logr.FromContextOrDiscard(ctx).Info("Adopted the number of replicas found", "replicas", *adopt)
+	before := b.DeepCopy()
+	b.Spec.Replicas = adopt
+	if err := r.client.Patch(ctx, b, passes.IfUnchanged(before)); err != nil {
+		return fmt.Errorf("storing the number of replicas: %w", err)
 	}
+	logr.FromContextOrDiscard(ctx).Info("Adopted the number of replicas found", "replicas", *adopt)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,19 +69,19 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if f.DeletionTimestamp != nil {
 		return r.finish(ctx, f)
 	}
-	if err := r.mark(ctx, f); err != nil {
+	mark := controllerutil.RemoveFinalizer
+	if f.Spec.Cascade == v1alpha1.CascadeDelete { // the local objects go with it
+		mark = controllerutil.AddFinalizer
+	}
+	if err := r.finalize(ctx, f, mark); err != nil {
 		return reconcile.Result{}, err
 	}
 	return r.pass(ctx, key, f)
 }
 
-// mark sets the finalizer of an object whose local objects go with it, and removes that of others.
-func (r *reconciler) mark(ctx context.Context, f *v1alpha1.FederatedReplicaSet) error {
+// finalize adds or removes the finalizer.
+func (r *reconciler) finalize(ctx context.Context, f *v1alpha1.FederatedReplicaSet, change func(client.Object, string) bool) error {
 	before := f.DeepCopy()
-	change := controllerutil.RemoveFinalizer
-	if f.Spec.Cascade == v1alpha1.CascadeDelete {
-		change = controllerutil.AddFinalizer
-	}
 	if !change(f, finalizer) {
 		return nil
 	}
@@ -106,7 +105,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	}
 	before := f.ResourceVersion
 	if err == nil {
-		err = r.store(ctx, f, d.Status)
+		err = passes.StoreStatus(ctx, r.client, f, &f.Status, d.Status)
 		took(phaseStore)
 	}
 	r.metrics.passed(f.ResourceVersion != before, len(d.Writes), err)
@@ -136,12 +135,11 @@ func (r *reconciler) reading(f *v1alpha1.FederatedReplicaSet) bool {
 		return false
 	}
 	return slices.ContainsFunc(f.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool {
-		c := r.members.Get(s.Name)
-		if c == nil {
-			return s.Reachable
+		if c := r.members.Get(s.Name); c != nil {
+			v := c.View()
+			return s.Reachable && v.Cause == "" && (v.State == members.Connecting || !v.Known)
 		}
-		v := c.View()
-		return s.Reachable && v.Cause == "" && (v.State == members.Connecting || !v.Known)
+		return s.Reachable
 	})
 }
 
@@ -201,20 +199,6 @@ func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) pod
 	}
 }
 
-// store stores the status, if it has changed. The API server refuses it if the object has changed
-// since it was read.
-func (r *reconciler) store(ctx context.Context, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus) error {
-	if apiequality.Semantic.DeepEqual(f.Status, status) {
-		return nil
-	}
-	before := f.DeepCopy()
-	f.Status = status
-	if err := r.client.Status().Patch(ctx, f, passes.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("storing the status: %w", err)
-	}
-	return nil
-}
-
 // writes are the reasons of events about writes, which are recorded when the writes are made.
 var writes = []string{
 	federation.ReasonCreated, federation.ReasonDeleted, federation.ReasonOverwritten, federation.ReasonRescaled, federation.ReasonMoved, federation.ReasonRolledOut,
@@ -240,7 +224,6 @@ func (r *reconciler) record(f *v1alpha1.FederatedReplicaSet, all []podhealth.Eve
 // finish deletes the local objects of an object that is deleted, if they should be, and lets it go.
 // Where a cluster cannot be reached, nothing is deleted, and the object stays.
 func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet) (reconcile.Result, error) {
-	key := client.ObjectKeyFromObject(f)
 	if !controllerutil.ContainsFinalizer(f, finalizer) {
 		return reconcile.Result{}, nil
 	}
@@ -248,20 +231,13 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	if !known {
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}
-	in, err := r.observe(ctx, f, f.Status, &podhealth.Timer{Now: r.clock.Now()})
-	if err != nil {
-		return reconcile.Result{}, err
-	}
 	if f.Spec.Cascade == v1alpha1.CascadeDelete && !orphan {
-		left, err := r.clear(ctx, key, f, in)
-		if err != nil || left {
+		if left, err := r.clear(ctx, f); err != nil || left {
 			return reconcile.Result{RequeueAfter: passes.LastRetry}, err
 		}
 	}
-	before := f.DeepCopy()
-	controllerutil.RemoveFinalizer(f, finalizer)
 	logr.FromContextOrDiscard(ctx).Info("Let go", "cascade", f.Spec.Cascade, "orphan", orphan)
-	return reconcile.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, f, passes.IfUnchanged(before)))
+	return reconcile.Result{}, client.IgnoreNotFound(r.finalize(ctx, f, controllerutil.RemoveFinalizer))
 }
 
 // deletions are how FederatedReplicaSets are deleted, by UID: whether what belongs to them should stay, as kubectl
@@ -292,8 +268,12 @@ func (d *deletions) orphans(f *v1alpha1.FederatedReplicaSet) (orphan, known bool
 
 // clear deletes the local objects, and reports whether some are left. The condition Settled says
 // where and why.
-func (r *reconciler) clear(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, in federation.Input) (bool, error) {
-	refused := map[string]string{}
+func (r *reconciler) clear(ctx context.Context, f *v1alpha1.FederatedReplicaSet) (bool, error) {
+	in, err := r.observe(ctx, f, f.Status, &podhealth.Timer{Now: r.clock.Now()})
+	if err != nil {
+		return true, err
+	}
+	key, refused := client.ObjectKeyFromObject(f), map[string]string{}
 	answers := r.known.answers(key)
 	for _, a := range answers {
 		refused[a.Write.Cluster] = a.Refused
@@ -323,7 +303,7 @@ func (r *reconciler) clear(ctx context.Context, key types.NamespacedName, f *v1a
 	status.Conditions = podhealth.Conditions(f.Status.Conditions, []metav1.Condition{
 		podhealth.Condition(v1alpha1.ConditionSettled, false, federation.ReasonDeleting, "local objects are still to be deleted in "+strings.Join(left, ", ")),
 	}, f.Generation, in.Now)
-	if err := r.store(ctx, f, status); err != nil {
+	if err := passes.StoreStatus(ctx, r.client, f, &f.Status, status); err != nil {
 		return true, err
 	}
 	for _, w := range deletes {

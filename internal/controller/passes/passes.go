@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -92,6 +93,20 @@ func PatchMetadata(ctx context.Context, c client.Writer, o client.Object, labels
 // IfUnchanged is a patch that the API server refuses if the object has changed since it was read as before.
 func IfUnchanged(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// StoreStatus stores the status of an object if it differs from the one that the object has, unless the object has
+// changed since it was read.
+func StoreStatus[S any](ctx context.Context, c client.Client, o client.Object, of *S, status S) error {
+	if apiequality.Semantic.DeepEqual(*of, status) {
+		return nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	*of = status
+	if err := c.Status().Patch(ctx, o, IfUnchanged(before)); err != nil {
+		return fmt.Errorf("storing the status: %w", err)
+	}
+	return nil
 }
 
 // Stopwatch returns a function that takes the time since its last call as that of a phase.
