@@ -15,19 +15,16 @@ import (
 
 // Input is all that a decision depends on. Decide does not change it.
 type Input struct {
-	// Key is the namespace/name of the Balancer.
-	Key        string
+	Key        string // the namespace/name of the Balancer
 	Generation int64
 	Spec       v1alpha1.BalancerSpec
-	// Status is the one that the last decision returned, as stored.
-	Status v1alpha1.BalancerStatus
+	Status     v1alpha1.BalancerStatus // the one that the last decision returned, as stored
 	// Targets has one observation for each target of the spec, in any order.
 	Targets []TargetObservation
 	// Pods is how many pods the selector of the Balancer matches, without those that have ended or
 	// are being deleted.
-	Pods int32
-	// Strays are the names of those that belong to no target; empty if a target could not be read.
-	Strays []string
+	Pods   int32
+	Strays []string // the names of those that belong to no target; empty if a target could not be read
 	// Conflicts has, by the name of a target that must not be written, why not and what to do about
 	// it: another Balancer claims the same object, or two targets select the same pods.
 	Conflicts map[string]string
@@ -39,13 +36,10 @@ type TargetObservation struct {
 	Name string
 	// Err is why the target could not be read. If it is set, only Missing and Staying are read of the
 	// other fields.
-	Err error
-	// Missing reports that Err means with certainty that the object does not exist.
-	Missing bool
-	// Replicas is spec.replicas of its Scale.
-	Replicas int32
-	// Written is the size that was written last, if the status may not have it; else nil.
-	Written *int32
+	Err      error
+	Missing  bool   // Err means with certainty that the object does not exist
+	Replicas int32  // spec.replicas of its Scale
+	Written  *int32 // the size that was written last, if the status may not have it; else nil
 	// Pods are the pods that the selector of its Scale matches. Each pod belongs to one target
 	// only.
 	Pods []podhealth.Pod
@@ -58,8 +52,7 @@ type TargetObservation struct {
 type Write struct {
 	Target   string
 	From, To int32
-	// Moves is how many running replicas leave the target for another one.
-	Moves int32
+	Moves    int32 // how many running replicas leave the target for another one
 	// Why explains the size in words.
 	Why string
 }
@@ -71,16 +64,14 @@ type Decision struct {
 	// Writes are first those that make a target larger, then those that make one smaller, each from
 	// the largest change down.
 	Writes []Write
-	// Status is what to store if all writes succeed.
-	Status v1alpha1.BalancerStatus
+	Status v1alpha1.BalancerStatus // what to store if all writes succeed
 	// Events are what is new. Their reasons are constants of this package, and they are about targets.
 	Events podhealth.Events
 	// Adopt is what to store in spec.replicas if that is not set: the number that it last had, or
 	// else the sum that was found on the targets. Nothing is written to the targets before it is
 	// stored: the sum found later would be the one written.
 	Adopt *int32
-	// Next is when time alone may change the decision; zero for never.
-	Next time.Time
+	Next  time.Time // when time alone may change the decision; zero for never
 }
 
 // Decide returns what to write to the targets of a Balancer now, and what to store.
@@ -114,16 +105,13 @@ func Decide(in Input) (Decision, error) {
 
 // A target is one target during a decision.
 type target struct {
-	spec v1alpha1.BalancerTarget
-	// before is what the last decision stored; empty for a new target.
-	before v1alpha1.BalancerTargetStatus
+	spec   v1alpha1.BalancerTarget
+	before v1alpha1.BalancerTargetStatus // what the last decision stored; empty for a new target
 	// status becomes what is stored. Its Current is first the size that was found, then the one
 	// that is written.
 	status v1alpha1.BalancerTargetStatus
-	// found is the size that it has now.
-	found int32
-	// health is pinned if the target is not written.
-	health replica.Target
+	found  int32          // the size that it has now
+	health replica.Target // pinned if the target is not written
 }
 
 // pass is the state of one decision.
@@ -141,10 +129,8 @@ type pass struct {
 	known     bool
 	// unplaced and excess are those of package apportion. Of the unplaced replicas waiting do not run.
 	unplaced, excess, waiting int64
-	// held is how many replicas will leave later, when others run in their place.
-	held int64
-	// moves is the count of moves to store.
-	moves *v1alpha1.ReplicaMoves
+	held                      int64                  // how many replicas will leave later, when others run in their place
+	moves                     *v1alpha1.ReplicaMoves // the count of moves to store
 }
 
 // newPass takes in the observations.

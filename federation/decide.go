@@ -18,16 +18,13 @@ import (
 
 // Input is all that a decision depends on. Decide does not change it.
 type Input struct {
-	// Key is the namespace/name of the FederatedReplicaSet.
-	Key         string
+	Key         string // the namespace/name of the FederatedReplicaSet
 	Generation  int64
 	Annotations map[string]string
 	Spec        v1alpha1.FederatedReplicaSetSpec
-	// Status is the one that the last decision returned, as stored.
-	Status v1alpha1.FederatedReplicaSetStatus
-	// Clusters are all member clusters, in any order.
-	Clusters []Cluster
-	Now      time.Time
+	Status      v1alpha1.FederatedReplicaSetStatus // the one that the last decision returned, as stored
+	Clusters    []Cluster                          // all member clusters, in any order
+	Now         time.Time
 }
 
 // Reach is whether a cluster can be reached.
@@ -45,15 +42,12 @@ const (
 
 // Cluster is what was found in a member cluster.
 type Cluster struct {
-	Name   string
-	Labels map[string]string
-	// NoSchedule reports that the cluster keeps what it has and gets no more.
-	NoSchedule bool
-	// Leaving reports that the cluster should be emptied.
-	Leaving bool
-	Reach   Reach
-	// Local is the local object; of a cluster that is not Reachable it is not read.
-	Local Local
+	Name       string
+	Labels     map[string]string
+	NoSchedule bool // the cluster keeps what it has and gets no more
+	Leaving    bool // the cluster should be emptied
+	Reach      Reach
+	Local      Local // the local object; of a cluster that is not Reachable it is not read
 	// Room is how many replicas of this object the cluster has room for, those with a node included,
 	// if that is known. It bounds what the cluster gets, and takes nothing away that it was given.
 	Room *int32
@@ -67,32 +61,25 @@ type Local struct {
 	// Terminating reports that there is an object of that name which is being deleted, and does not Exist
 	// any more. It is not written, and created again when it is gone.
 	Terminating bool
-	// Foreign reports that it was not written for the FederatedReplicaSet.
-	Foreign bool
+	Foreign     bool // it was not written for the FederatedReplicaSet
 	// Replicas is its spec.replicas, and Written the number that was written there last; nil if that
 	// is not known.
-	Replicas int32
-	Written  *int32
-	// Revision is what its content was written from; empty if somebody has changed it since.
-	Revision string
-	// RolledOut reports that all its pods have that revision.
-	RolledOut bool
-	// Paused reports that somebody has paused a Deployment: it rolls nothing out.
-	Paused bool
-	// Outdated is how many of its pods are of an earlier template, which a Deployment replaces.
-	Outdated int32
+	Replicas  int32
+	Written   *int32
+	Revision  string // what its content was written from; empty if somebody has changed it since
+	RolledOut bool   // all its pods have that revision
+	Paused    bool   // somebody has paused a Deployment: it rolls nothing out
+	Outdated  int32  // how many of its pods are of an earlier template, which a Deployment replaces
 	// MaxUnavailable is how many replicas a Deployment may have out of service while it replaces
 	// pods; nil means 25 %, the default of the API.
 	MaxUnavailable *intstr.IntOrString
 	// Failing is how many pods have had a node for longer than the second timeout and have not
 	// started. Unlike those without a node they do not lack room.
-	Failing int32
-	// FailingSince is since when pods cannot be created; zero if they can.
-	FailingSince time.Time
+	Failing      int32
+	FailingSince time.Time // since when pods cannot be created; zero if they can
 	// Normal and Act are its pods, counted with the timeouts that Timeouts returns.
 	Normal, Act podhealth.Counts
-	// Unanswered reports that it is what is being written, and that there is no answer yet.
-	Unanswered bool
+	Unanswered  bool // it is what is being written, and there is no answer yet
 	// Staying is how many of its pods stay for sure: of the others it is not known yet whether a
 	// smaller number that was written a moment ago takes them away. Nil means all up to Replicas.
 	Staying *int32
@@ -110,14 +97,11 @@ type Write struct {
 	Cluster string
 	// Create reports that the object is missing, Delete that it is not needed any more.
 	Create, Delete bool
-	// Content reports that all of the object must be written, not only its number of replicas.
-	Content bool
+	Content        bool // all of the object must be written, not only its number of replicas
 	// From is what it has now, and To what it is to have.
 	From, To int32
-	// Was is the revision that it has now; empty if it is missing or was changed.
-	Was string
-	// Moves is how many running replicas leave the cluster for another one.
-	Moves int32
+	Was      string // the revision that it has now; empty if it is missing or was changed
+	Moves    int32  // how many running replicas leave the cluster for another one
 	// Why explains the number in words.
 	Why string
 }
@@ -129,12 +113,10 @@ type Decision struct {
 	// Writes are first those that add replicas, then those that take some away, each from the
 	// largest change down. A failure of one is not a reason to leave out another.
 	Writes []Write
-	// Status is what to store if all writes succeed.
-	Status v1alpha1.FederatedReplicaSetStatus
+	Status v1alpha1.FederatedReplicaSetStatus // what to store if all writes succeed
 	// Events are what is new. Their reasons are constants of this package, and they are about clusters.
 	Events podhealth.Events
-	// Next is when time alone may change the decision; zero for never.
-	Next time.Time
+	Next   time.Time // when time alone may change the decision; zero for never
 }
 
 // Decide returns what to write to the clusters of a FederatedReplicaSet now, and what to store.
@@ -167,22 +149,15 @@ func Decide(in Input) (Decision, error) {
 // A member is one cluster during a decision.
 type member struct {
 	Cluster
-	// before is what the last decision stored; empty for a new cluster.
-	before v1alpha1.FederatedClusterStatus
+	before v1alpha1.FederatedClusterStatus // what the last decision stored; empty for a new cluster
 	// status becomes what is stored. Its Written is first what was found, then what is written.
 	status v1alpha1.FederatedClusterStatus
-	// found is what the cluster was asked for until now.
-	found int32
-	// health is pinned if the cluster is not written.
-	health replica.Target
-	// waits reports that pods have waited for longer than is normal.
-	waits bool
-	// entry is the name of the entry that applies; empty if there is none.
-	entry string
-	// low is its minimum, which is more than the replicas suffice for where minimums sum to more.
-	low int64
-	// due reports that the local object gets the content of the spec now.
-	due bool
+	found  int32          // what the cluster was asked for until now
+	health replica.Target // pinned if the cluster is not written
+	waits  bool           // pods have waited for longer than is normal
+	entry  string         // the name of the entry that applies; empty if there is none
+	low    int64          // its minimum, which is more than the replicas suffice for where minimums sum to more
+	due    bool           // the local object gets the content of the spec now
 }
 
 // pass is the state of one decision.
@@ -197,9 +172,8 @@ type pass struct {
 	total                      int64
 	// unplaced is how many replicas no cluster is known to be able to run, or may, of which waiting do not run.
 	unplaced, waiting int64
-	// held is how many replicas will leave later, when others run in their place.
-	held  int64
-	moves *v1alpha1.ReplicaMoves
+	held              int64 // how many replicas will leave later, when others run in their place
+	moves             *v1alpha1.ReplicaMoves
 	// trace is called for every branch that replicas are shared at, if it is set.
 	trace func(*node, apportion.Request, apportion.Result) error
 }

@@ -20,9 +20,8 @@ type Explanation struct {
 	Decision
 	// Steps share the replicas, from the whole to its parts. There are none, but not nil, if the spec is
 	// invalid or no cluster takes part.
-	Steps []Step
-	// Clusters are all clusters, by name.
-	Clusters []Applied
+	Steps    []Step
+	Clusters []Applied // all clusters, by name
 }
 
 // Applied is what applies to a cluster.
@@ -39,8 +38,7 @@ type Applied struct {
 
 // Step shares a number of replicas.
 type Step struct {
-	// Name is what they are for: "tier 1" or "group eu"; empty for all replicas.
-	Name     string           `json:"name,omitempty"`
+	Name     string           `json:"name,omitempty"` // what they are for: "tier 1" or "group eu"; empty for all replicas
 	Replicas int64            `json:"replicas"`
 	Policy   apportion.Policy `json:"policy"`
 	Parts    []Part           `json:"parts"`
@@ -48,30 +46,26 @@ type Step struct {
 
 // Part is what a cluster, or a later step, gets in a step.
 type Part struct {
-	// Name is that of the cluster, or of the step that shares it further.
-	Name   string `json:"name"`
-	Shared bool   `json:"-"` // by a later step
+	Name   string `json:"name"` // that of the cluster, or of the step that shares it further
+	Shared bool   `json:"-"`    // by a later step
 	// Weight, Min, Max and Capacity are what counts now: a cluster that is marked NoSchedule, for
 	// example, has a Max of what it has. Max and Capacity are nil if there is no such limit.
 	Weight   int64  `json:"weight"`
 	Min      int64  `json:"min"`
 	Max      *int64 `json:"max,omitempty"`
 	Capacity *int64 `json:"capacity,omitempty"`
-	// Keeps reports that the cluster keeps what it has, because it is not written now.
-	Keeps bool `json:"-"`
+	Keeps    bool   `json:"-"` // the cluster keeps what it has, because it is not written now
 	// Exact is the share by weight before it is rounded, with two decimals; empty if there is none.
 	Exact string `json:"exact,omitempty"`
 	// ByWeight is the share by weight or order in whole numbers, without regard to anything else.
 	// WithinBounds is the one with Min and Max, Staying also without moves where replicas stay, and
 	// Able also with the capacities, which is the result.
-	ByWeight     int64 `json:"byWeight"`
-	WithinBounds int64 `json:"withinBounds"`
-	Staying      int64 `json:"staying"`
-	Able         int64 `json:"able"`
-	// Reason is what determines the result, as in the status.
-	Reason string `json:"reason"`
-	// given is what a later step shares: what it is able to run, and what is pending there.
-	given int64
+	ByWeight     int64  `json:"byWeight"`
+	WithinBounds int64  `json:"withinBounds"`
+	Staying      int64  `json:"staying"`
+	Able         int64  `json:"able"`
+	Reason       string `json:"reason"` // what determines the result, as in the status
+	given        int64  // what a later step shares: what it is able to run, and what is pending there
 }
 
 // Explain makes the decision that [Decide] makes, and shows how its numbers came about.

@@ -21,10 +21,8 @@ const others = "*"
 // preferences are the preferences of a FederatedReplicaSet, ready to be asked.
 type preferences struct {
 	v1alpha1.FederatedPreferences
-	// groups are the entries with a selector, by name.
-	groups []group
-	// ignored is an annotation that does not count, because the spec has preferences.
-	ignored string
+	groups  []group // the entries with a selector, by name
+	ignored string  // an annotation that does not count, because the spec has preferences
 }
 
 // group is an entry with a selector.

@@ -81,8 +81,7 @@ type Node struct {
 type Room struct {
 	// Nodes by name.
 	Nodes []Node
-	// Bound are the pods with a node that are not about to end, by namespace/name of their object.
-	Bound map[string]int32
+	Bound map[string]int32 // the pods with a node that are not about to end, by namespace/name of their object
 }
 
 // A shape is what matters of the pods of an object for where they fit.
@@ -194,8 +193,7 @@ type assumption struct {
 	// given is how many pods the object is to have, and bound how many of them had a node when that
 	// was decided.
 	given, bound int32
-	// until is when pods count no more that have no node yet.
-	until time.Time
+	until        time.Time // when pods count no more that have no node yet
 	// places are how many of the pods that have no node yet are assumed to go to which node, and placed is how
 	// many of them have been given a place, if there was one.
 	places map[string]int64

@@ -16,14 +16,12 @@ import (
 // A node of the tree by which replicas are shared: the root shares among tiers, a tier among
 // clusters and groups, a group among its clusters. Without tiers, the root is the only tier.
 type node struct {
-	// target is the node in the request of its parent.
-	target apportion.Target
+	target apportion.Target // the node in the request of its parent
 	// words name the node in explanations; empty for the root.
 	words    string
 	policy   apportion.Policy
 	children []*node
-	// member is the cluster of a leaf.
-	member *member
+	member   *member // the cluster of a leaf
 }
 
 // share is what a leaf gets.
@@ -31,9 +29,8 @@ type share struct {
 	target apportion.Target
 	result apportion.TargetResult
 	// path explains how the parents of the leaf got theirs.
-	path string
-	// weights is the sum of the weights of the leaf and its siblings.
-	weights int64
+	path    string
+	weights int64 // the sum of the weights of the leaf and its siblings
 }
 
 // tree builds the tree of the clusters that take part. The targets of the leaves are by the name of

@@ -4,20 +4,14 @@ import "time"
 
 // Counts are the pods of a target in numbers, for a timeout and at a time.
 type Counts struct {
-	// Timeout is how long a pod may take to start; 0 means any time.
-	Timeout time.Duration
-	// Existing is how many pods there are, without those that have ended or are being deleted.
-	Existing int32
+	Timeout  time.Duration // how long a pod may take to start; 0 means any time
+	Existing int32         // how many pods there are, without those that have ended or are being deleted
 	// Running is how many of them run, and Ready how many are ready.
 	Running, Ready int32
-	// Late is how many of them have been starting for longer than the timeout.
-	Late int32
-	// NextLate is when the next of them will have been; zero if none is starting.
-	NextLate time.Time
-	// Progress is when the last of the running pods started to run; zero if none runs.
-	Progress time.Time
-	// Steady is when the next crash loop counts as over if nothing crashes before; zero for never.
-	Steady time.Time
+	Late           int32     // how many of them have been starting for longer than the timeout
+	NextLate       time.Time // when the next of them will have been; zero if none is starting
+	Progress       time.Time // when the last of the running pods started to run; zero if none runs
+	Steady         time.Time // when the next crash loop counts as over if nothing crashes before; zero for never
 }
 
 // Count counts pods.

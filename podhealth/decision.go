@@ -45,12 +45,10 @@ func Conditions(before, found []metav1.Condition, generation int64, now time.Tim
 
 // Event is an event to record about an object.
 type Event struct {
-	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
-	Type string
+	Type string // v1.EventTypeNormal or v1.EventTypeWarning
 	// Reason is one word, Message a sentence.
 	Reason, Message string
-	// About is the target, cluster or pod that the event is about; empty for the object itself.
-	About string
+	About           string // the target, cluster or pod that the event is about; empty for the object itself
 }
 
 // Events are the events of a decision.
@@ -74,9 +72,8 @@ const instant = time.Nanosecond
 // Timer holds the time of a decision, and collects the earliest time after it at which time alone
 // may change the decision.
 type Timer struct {
-	Now time.Time
-	// Next is zero if there is no such time.
-	Next time.Time
+	Now  time.Time
+	Next time.Time // zero if there is no such time
 }
 
 // At adds a time; one that is not after Now has no effect.

@@ -32,13 +32,10 @@ type Pod struct {
 	ReadySince time.Time
 	// WasReady reports that the pod is ready or once was: it has started, whatever happened to it
 	// since.
-	WasReady bool
-	// Terminating reports that the pod is being deleted.
-	Terminating bool
-	// CrashLooping reports that a container waits after a crash, or restarts again and again.
-	CrashLooping bool
-	// CrashLoopingSince is when the crash loop began, as far as the status of the pod shows.
-	CrashLoopingSince time.Time
+	WasReady          bool
+	Terminating       bool      // the pod is being deleted
+	CrashLooping      bool      // a container waits after a crash, or restarts again and again
+	CrashLoopingSince time.Time // when the crash loop began, as far as the status of the pod shows
 	// SteadyAt is when the crash loop counts as over if no container crashes before; zero while a
 	// container waits.
 	SteadyAt time.Time

@@ -47,8 +47,7 @@ type learning struct {
 	// undecided reports that some target is starting replicas and may or may not be able to run
 	// them.
 	undecided bool
-	// deciding reports that such a target is now known not to be able to run them.
-	deciding bool
+	deciding  bool // such a target is now known not to be able to run them
 }
 
 func (l *learning) learn(target *Target) {

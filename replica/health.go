@@ -13,10 +13,8 @@ import (
 // value is the health of a target that nothing is known about. Times are whole seconds; nil means
 // that the state they date does not hold.
 type Health struct {
-	// Size is the number of replicas that the target is asked for.
-	Size int32
-	// Running is how many of its pods run.
-	Running int32
+	Size    int32 // the number of replicas that the target is asked for
+	Running int32 // how many of its pods run
 	// NotStarted is how many of its replicas have not started in time, whether or not they have a
 	// pod.
 	NotStarted int32
@@ -27,9 +25,8 @@ type Health struct {
 	BelowSizeSince *metav1.Time
 	// Capacity is how many replicas the target is known to be able to run; nil if it is not known
 	// to be limited.
-	Capacity *int32
-	// BlockedSince is since when there is a Capacity.
-	BlockedSince *metav1.Time
+	Capacity     *int32
+	BlockedSince *metav1.Time // since when there is a Capacity
 	// FineSince is since when the target has run more than its Capacity says, or all that it is
 	// asked for.
 	FineSince *metav1.Time

@@ -14,8 +14,7 @@ import (
 // Step takes a target from its current size to the desired size.
 type Step struct {
 	Size, Desired int64
-	// Runnable is the part of Desired that can run.
-	Runnable int64
+	Runnable      int64 // the part of Desired that can run
 	// Running is the part of Size that runs. Leaving is the part of that which may be about to be deleted for an
 	// earlier, smaller size: no other replica leaves in place of it.
 	Running, Leaving int64
@@ -41,23 +40,20 @@ type Pace struct {
 	// them.
 	Stuck int64
 	// Hold has no running replica leave for another one now.
-	Hold bool
-	// Limit is how many replicas may be moving at the same time; 0 means no limit.
-	Limit int64
+	Hold  bool
+	Limit int64 // how many replicas may be moving at the same time; 0 means no limit
 	// Budget is how many of them may leave now. It is read only if there is a Limit.
 	Budget int64
 }
 
 // Paced is how far the steps are taken now.
 type Paced struct {
-	// Sizes are what to write, in the order of the steps.
-	Sizes []int64
+	Sizes []int64 // what to write, in the order of the steps
 	// Moves are how many of the running replicas that leave each target are moves, and Moved is
 	// their sum.
 	Moves []int64
 	Moved int64
-	// Held is how many replicas must leave later.
-	Held int64
+	Held  int64 // how many replicas must leave later
 }
 
 // Walk takes the steps as far as the pace allows. Replicas that do not run leave at once. Running

@@ -18,8 +18,7 @@ type Target struct {
 	// Pinned reports that the target keeps its size. What is known about its capacity stays as it
 	// was: of a target that cannot be read or must not be written not even the pods are certain.
 	Pinned bool
-	// Frozen reports that the target is not written now, although it takes part.
-	Frozen bool
+	Frozen bool // the target is not written now, although it takes part
 	// Contested reports that something else keeps changing the size. The target counts with its share of the
 	// replicas at most: what somebody else adds takes nothing away from other targets.
 	Contested bool
@@ -68,8 +67,7 @@ type Set struct {
 	// none.
 	Asked       int64
 	AskedBefore *int32
-	// Unplaced is how many of them no target is able to run, or may.
-	Unplaced int64
+	Unplaced    int64 // how many of them no target is able to run, or may
 	// Separate reports that the targets have room of their own, as clusters have: no replica has to leave one
 	// target so that another one starts. Then it is waited for what is starting, so that nothing moves twice.
 	Separate bool

@@ -61,8 +61,7 @@ type Metrics struct {
 	phases             *prometheus.HistogramVec
 	rescales, replicas *prometheus.CounterVec
 	gauges             metricset.Gauges[seen]
-	// malformed is 1 for a Balancer that does not parse.
-	malformed *prometheus.GaugeVec
+	malformed          *prometheus.GaugeVec // 1 for a Balancer that does not parse
 }
 
 // NewMetrics returns the metrics of a Controller, registered with the registerer if that is not

@@ -28,14 +28,12 @@ const readsAtATime = 8
 
 // observation is what a pass has read.
 type observation struct {
-	input balancer.Input
-	// scales are the Scales that could be read, by target.
-	scales map[string]scale.Scale
+	input  balancer.Input
+	scales map[string]scale.Scale // the Scales that could be read, by target
 	// failed reports that something could not be read which may be readable later, without an event
 	// that would say so.
 	failed bool
-	// again is how long to wait at most until the next pass; 0 if events announce all changes.
-	again time.Duration
+	again  time.Duration // how long to wait at most until the next pass; 0 if events announce all changes
 }
 
 // soon requests the next pass within d, unless d is 0.
@@ -112,10 +110,9 @@ func (s sizes) observe(targets []balancer.TargetObservation, now time.Time) time
 
 // reading is the result of reading a target.
 type reading struct {
-	scale scale.Scale
-	err   error
-	// missing reports that the object certainly does not exist.
-	missing bool
+	scale   scale.Scale
+	err     error
+	missing bool // the object certainly does not exist
 	// failed and again are as in an observation.
 	failed bool
 	again  time.Duration

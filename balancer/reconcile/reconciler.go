@@ -54,16 +54,13 @@ type reconciler struct {
 	clock   clock.PassiveClock
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
 	known   sync.Map // *memory by key
-	// polls are the Balancers that are polled.
-	polls polls
+	polls   polls    // the Balancers that are polled
 }
 
 // memory is what is remembered of a Balancer between passes, which alone use it.
 type memory struct {
-	// unstored are the sizes that were written to targets, or may have been, and may not be in the status.
-	unstored map[string]int32
-	// sizes are those of the targets, by name; none are known after a start of the controller.
-	sizes sizes
+	unstored map[string]int32 // the sizes that were written to targets, or may have been, and may not be in the status
+	sizes    sizes            // those of the targets, by name; none are known after a start of the controller
 }
 
 func (r *reconciler) memory(key types.NamespacedName) *memory {

@@ -68,11 +68,10 @@ func localOf(f *v1alpha1.FederatedReplicaSet, replicas int32) (*unstructured.Uns
 
 // identity is which object was found, its version, and whether its workload controller has acted on that.
 type identity struct {
-	uid     types.UID
-	version string
-	acted   bool
-	// untouchable reports that it may not be overwritten.
-	untouchable bool
+	uid         types.UID
+	version     string
+	acted       bool
+	untouchable bool // it may not be overwritten
 }
 
 // seen is what was found of a local object in a cluster, without its pods. Its content is that of its revision

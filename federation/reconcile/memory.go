@@ -20,8 +20,7 @@ const patience = 30 * time.Second
 type sending struct {
 	write federation.Write
 	at    time.Time
-	// local is the object as it will be.
-	local federation.Local
+	local federation.Local // the object as it will be
 	// version is the resource version of the object once it is written; empty while the write is under
 	// way.
 	version string

@@ -36,16 +36,15 @@ const (
 // reconciler makes the passes. The queue makes sure that there is never more than one pass over an
 // object at a time.
 type reconciler struct {
-	client  client.Client
-	live    client.Reader
-	events  passes.Recorder
-	members *members.Members
-	metrics *Metrics
-	clock   clock.PassiveClock
-	known   memory
-	ledger  ledger
-	// deletions are how objects are deleted.
-	deletions deletions
+	client    client.Client
+	live      client.Reader
+	events    passes.Recorder
+	members   *members.Members
+	metrics   *Metrics
+	clock     clock.PassiveClock
+	known     memory
+	ledger    ledger
+	deletions deletions // how objects are deleted
 	// triggers request passes, and say how long writes may go on. begun is when the first pass was made.
 	triggers *passes.Triggers
 	begun    func() time.Time
@@ -316,9 +315,8 @@ func (r *reconciler) clear(ctx context.Context, f *v1alpha1.FederatedReplicaSet)
 // two of them choose the same room.
 type ledger struct {
 	federation.Ledger
-	mu sync.Mutex
-	// recalled reports that it knows what all objects were given before the program started.
-	recalled bool
+	mu       sync.Mutex
+	recalled bool // it knows what all objects were given before the program started
 }
 
 // decide makes a decision.
