@@ -53,7 +53,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
   evenkeel doctor dump.yaml status.yaml -o html > doctor.html
   kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml | evenkeel doctor -`,
 		GroupID: groupAnswers,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: promptly(func(cmd *cobra.Command, args []string) error {
 			silence()
 			c.files = slices.Concat(c.files, args)
 			printer := output.Printer(cmd)
@@ -78,7 +78,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 				return errReported
 			}
 			return nil
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&c.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")

@@ -69,7 +69,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return q.complete(cmd.Flags(), args), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, groups []string) error {
+		RunE: promptly(func(cmd *cobra.Command, groups []string) error {
 			silence()
 			printer := output.Printer(cmd)
 			if q.packs {
@@ -87,7 +87,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 				return err
 			}
 			return printer.Result(answer, explanationParts(printer.Wide(), &answer.Status)...)
-		},
+		}),
 	}
 	q.addTo(cmd.Flags())
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)

@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/evenkeel/evenkeel/internal/document"
 )
@@ -131,6 +134,29 @@ func isInput(err error) bool {
 var errReported = errors.New("failed")
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// grace is how long what only computes may go on after a signal.
+const grace = 900 * time.Millisecond
+
+// promptly is the work of a command that only reads, computes and prints: a signal ends it soon, wherever it
+// is, and there is nothing to undo.
+func promptly(work func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		done := make(chan error, 1)
+		go func() { done <- work(cmd, args) }()
+		select {
+		case err := <-done:
+			return err
+		case <-cmd.Context().Done():
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(grace):
+			return context.Cause(cmd.Context())
+		}
+	}
+}
 
 // interruptible is standard input that stops waiting when the program is interrupted.
 type interruptible struct {

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // The exit code says what kind of thing went wrong.
@@ -82,6 +85,26 @@ func TestInterruptEndsWaitingForInput(t *testing.T) {
 			t.Errorf("exit code %d, stderr %q", got, &stderr)
 		}
 		_ = keyboard.Close() // ends the read that nobody waits for
+	})
+}
+
+// What only computes ends within a second of a signal, though it does not notice it.
+func TestSignalEndsWhatOnlyComputes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancelCause(t.Context())
+		compute, result := make(chan struct{}), errors.New("computed")
+		cmd := &cobra.Command{RunE: promptly(func(*cobra.Command, []string) error { <-compute; return result }), SilenceErrors: true, SilenceUsage: true}
+		cmd.SetArgs(nil)
+		time.AfterFunc(time.Minute, func() { stop(signalled{os.Interrupt}) })
+		begin := time.Now()
+		if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || time.Since(begin) > time.Minute+time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+		close(compute)
+		synctest.Wait()
+		if err := cmd.ExecuteContext(ctx); !errors.Is(err, result) {
+			t.Errorf("what ended before the signal was acted on gave %v", err)
+		}
 	})
 }
 

@@ -40,7 +40,7 @@ that could not be placed are part of the answer, not an error.`,
   evenkeel plan -f - -o json <split.yaml`,
 		GroupID: groupAnswers,
 		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: promptly(func(cmd *cobra.Command, _ []string) error {
 			if len(files) == 0 {
 				return &usageError{fmt.Errorf("no file given"), "name one with -f, or - for standard input"}
 			}
@@ -53,7 +53,7 @@ that could not be placed are part of the answer, not an error.`,
 				noteIdle(cmd.ErrOrStderr(), answers)
 			}
 			return printAll(printer, answers, answerParts)
-		},
+		}),
 	}
 	addFiles(cmd.Flags(), &files, &limit)
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)

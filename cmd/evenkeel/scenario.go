@@ -73,7 +73,7 @@ Cluster Autoscaler.`,
 		Example: `  evenkeel scenario from-dump --context production >scenario.yaml
   evenkeel scenario from-dump nodes.json pods.json daemonsets.json >scenario.yaml
   evenkeel scenario from-dump dump/ --nodes 0:20:web | evenkeel simulate -f -`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: promptly(func(cmd *cobra.Command, args []string) error {
 			o.files = slices.Concat(o.files, args)
 			var dumped *simulate.Dumped
 			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
@@ -89,7 +89,7 @@ Cluster Autoscaler.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
 			}
 			return writeScenario(cmd.OutOrStdout(), dumped)
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
