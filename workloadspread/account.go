@@ -43,11 +43,10 @@ func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
 // never came, or it would not create another one: they do not count any more after a moment, or at once
 // if there is no seat otherwise.
 func Recount(s State, name, revision string, pods []*v1.Pod) *v1alpha1.WorkloadSpreadStatus {
-	c, all := s.counts(), members(s.Spec, name, pods)
-	missing := c.recount(all, func(at metav1.Time) bool { return s.Now.Sub(at.Time) < creatingTimeout(s.Spec) }, nil)
-	status := *c.stored()
-	status.Unassigned = unassigned(all)
-	c.Status = &status
+	status := *s.Status
+	s.Status = &status
+	c := s.counts()
+	missing, _ := c.recount(members(s.Spec, name, pods), true)
 	if c.complete(revision) {
 		for _, e := range missing {
 			if i, _ := c.choose(NewPod{Revision: revision}); i < 0 || s.Now.Sub(e.at.Time) >= onItsWay {
@@ -58,15 +57,6 @@ func Recount(s State, name, revision string, pods []*v1.Pod) *v1alpha1.WorkloadS
 	return c.stored()
 }
 
-func unassigned(pods []member) (n int32) {
-	for i := range pods {
-		if pods[i].active && pods[i].subset < 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // entry is a pod that was admitted.
 type entry struct {
 	id, revision string
@@ -74,33 +64,34 @@ type entry struct {
 	at           metav1.Time
 }
 
-// recount counts pods. Those that were admitted lately stay among the ones that are being created, if
-// they are there, as long as keep says. It returns those that are not there, the oldest first.
-func (c *counts) recount(pods []member, keep func(at metav1.Time) bool, late func(e entry)) (missing []entry) {
+// recount counts pods. Those that were admitted lately stay among the ones that are being created if
+// they are there, unless all have seen them. It returns those that are not there, the oldest first, and those that
+// do not count any more because they have not come in time.
+func (c *counts) recount(pods []*member, unseen bool) (missing, late []entry) {
 	before := c.rows
-	c.rows = map[string][]v1alpha1.WorkloadSubsetCount{}
+	c.rows, c.Status.Unassigned = map[string][]v1alpha1.WorkloadSubsetCount{}, 0
 	there := map[string]*member{}
-	for i := range pods {
-		m := &pods[i]
+	for _, m := range pods {
 		there[m.id] = m
-		if m.active && m.subset >= 0 {
+		switch {
+		case m.active && m.subset >= 0:
 			c.row(m.revision)[m.subset].Replicas++
+		case m.active:
+			c.Status.Unassigned++
 		}
 	}
 	for _, revision := range slices.Sorted(maps.Keys(before)) {
 		for i := range before[revision] {
 			for _, id := range slices.Sorted(maps.Keys(before[revision][i].CreatingPods)) {
 				at := *podhealth.NotAfter(new(before[revision][i].CreatingPods[id]), c.Now)
-				e, m := entry{id, revision, i, at}, there[id]
-				switch own := m != nil && m.subset == i && m.revision == revision; {
-				case m != nil && m.active && (!own || !keep(at)), m != nil && !m.active && m.id != m.Name:
+				e, m, inTime := entry{id, revision, i, at}, there[id], c.Now.Before(at.Add(creatingTimeout(c.Spec)))
+				switch counted := m != nil && m.active; {
+				case counted && (!unseen || !inTime || m.subset != i || m.revision != revision), m != nil && !counted && m.id != m.Name:
 					continue // it happened
-				case m != nil && m.active:
+				case counted:
 					c.row(revision)[i].Replicas--
-				case !c.Now.Before(at.Add(creatingTimeout(c.Spec))):
-					if late != nil {
-						late(e)
-					}
+				case !inTime:
+					late = append(late, e)
 					continue
 				default:
 					missing = append(missing, e)
@@ -114,17 +105,17 @@ func (c *counts) recount(pods []member, keep func(at metav1.Time) bool, late fun
 		}
 	}
 	slices.SortStableFunc(missing, func(a, b entry) int { return a.at.Compare(b.at.Time) })
-	return missing
+	return missing, late
 }
 
 // account counts the pods. Of what was admitted, it keeps what the pods do not show yet, until that
 // times out.
 func (p *pass) account() {
-	p.status.Unassigned = unassigned(p.pods)
-	p.counts.recount(slices.Concat(p.pods, p.ended), func(metav1.Time) bool { return false }, func(e entry) {
+	_, late := p.counts.recount(p.all, false)
+	for _, e := range late {
 		p.decision.Events.Add(v1.EventTypeWarning, ReasonCreationTimedOut, "", "a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more",
 			p.Spec.Subsets[e.subset].Name, int(creatingTimeout(p.Spec).Seconds()))
-	})
+	}
 	if p.Workload.Revision != "" {
 		p.counts.row(p.Workload.Revision)
 	}

@@ -15,7 +15,7 @@ import (
 
 // late is a pod that cannot be scheduled in its subset.
 type late struct {
-	member
+	*member
 	since time.Time // when that was certain
 }
 

@@ -85,7 +85,7 @@ func Admit(s State, pod NewPod) Admission {
 	}
 	c := s.counts()
 	for i := range s.Spec.Subsets {
-		if _, again := c.of(pod.Revision, i).CreatingPods[pod.ID]; again {
+		if _, again := c.row(pod.Revision)[i].CreatingPods[pod.ID]; again {
 			a := s.admitted(i, ReasonAgain, "the pod was admitted to it before")
 			a.Cost = c.firstCost(i, c.used(pod.Revision, i)-1)
 			return a
@@ -109,14 +109,11 @@ func (c *counts) complete(revision string) bool {
 	if !c.Workload.Found || kindOf(c.Spec) == otherKind {
 		return false
 	}
-	if c.sum(revision)+c.Status.Unassigned >= c.Workload.Replicas {
-		return true
-	}
-	n := c.Status.Unassigned
+	all := c.Status.Unassigned
 	for other := range c.rows {
-		n += c.sum(other)
+		all += c.sum(other)
 	}
-	return n >= c.Workload.Replicas+c.Workload.Surge
+	return c.sum(revision)+c.Status.Unassigned >= c.Workload.Replicas || all >= c.Workload.Replicas+c.Workload.Surge
 }
 
 // additional reports whether a new pod replaces none of those that are counted, because the workload

@@ -3,12 +3,12 @@ package workloadspread
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -58,23 +58,22 @@ func (p *pass) costs() {
 	if !readsCosts(p.Spec) {
 		return
 	}
-	parts := map[string][][]member{}
+	parts := map[string][][]*member{}
 	for _, m := range p.pods {
 		if m.subset < 0 {
-			p.cost(m, -100*int32(len(p.Spec.Subsets)+1))
+			p.cost(m, p.firstCost(-1, 0))
 			continue
 		}
 		if parts[m.revision] == nil {
-			parts[m.revision] = make([][]member, len(p.Spec.Subsets))
+			parts[m.revision] = make([][]*member, len(p.Spec.Subsets))
 		}
 		parts[m.revision][m.subset] = append(parts[m.revision][m.subset], m)
 	}
 	reversed := len(parts) > 1 && p.rollsOut()
-	for _, revision := range slices.Sorted(maps.Keys(parts)) {
-		old := p.Workload.Revision != "" && revision != p.Workload.Revision
-		p.costsOf(revision, parts[revision], old && reversed)
+	for revision, of := range parts {
+		p.costsOf(revision, of, reversed && p.Workload.Revision != "" && revision != p.Workload.Revision)
 	}
-	slices.SortStableFunc(p.decision.Costs, func(a, b Cost) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
+	slices.SortFunc(p.decision.Costs, func(a, b Cost) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
 }
 
 // rollsOut reports whether a rollout makes progress: a pod of the new revision has become ready lately,
@@ -94,76 +93,60 @@ func (p *pass) rollsOut() (is bool) {
 	return is
 }
 
-func (p *pass) costsOf(revision string, parts [][]member, reversed bool) {
-	limits, n := p.counts.limits(revision), int32(len(parts))
-	seats := p.seats(parts)
+func (p *pass) costsOf(revision string, parts [][]*member, reversed bool) {
+	limits, seats, n := p.counts.limits(revision), p.seats(parts), int32(len(parts))
 	// While the workload shrinks its last seats go anyway. What is written to them could change the order
 	// in which pods are being deleted.
 	shrinks := seats != nil && !reversed && int32(len(slices.Concat(parts...))) > p.Workload.Replicas
 	for i, part := range parts {
 		slices.SortFunc(part, keepFirst)
-		if seats != nil {
-			slices.SortStableFunc(part, func(a, b member) int { return cmp.Compare(seatOf(a.Pod), seatOf(b.Pod)) })
-		}
-		quota := len(part)
+		within, place := len(part), int32(i)
 		if limits[i] != Unlimited {
-			quota = min(quota, int(limits[i]))
+			within = min(within, int(limits[i]))
 		}
-		place := int32(i)
 		if reversed {
 			place = n - 1 - place
 		}
-		for _, m := range part[quota:] {
-			if !shrinks || !p.late(m) {
+		var numbers []int32
+		if seats != nil {
+			slices.SortStableFunc(part, func(a, b *member) int { return cmp.Compare(seatOf(a.Pod), seatOf(b.Pod)) })
+			numbers = numbered(part[:within], seats[i])
+		}
+		for k, m := range part {
+			switch seat := seatOf(m.Pod); {
+			case k >= within && shrinks && seat >= p.Workload.Replicas && seat < firstSeat:
+			case k >= within:
 				p.cost(m, -100*(place+1))
-			}
-		}
-		if seats == nil {
-			for _, m := range part[:quota] {
+			case seats == nil:
 				p.cost(m, 100*(n-place))
-			}
-			continue
-		}
-		for k, number := range settle(part[:quota], seats[i]) {
-			if reversed {
-				p.cost(part[k], 1+number)
-			} else {
-				p.cost(part[k], max(1, firstSeat-number))
+			case reversed:
+				p.cost(m, 1+numbers[k])
+			default:
+				p.cost(m, max(1, firstSeat-numbers[k]))
 			}
 		}
 	}
 }
 
-// settle gives pods the first seats of their subset. A pod keeps its own if no other one has it.
-func settle(part []member, seats []int32) []int32 {
-	out, free := make([]int32, len(part)), map[int32]bool{}
-	for _, number := range seats[:len(part)] {
-		free[number] = true
-	}
-	var left []int
+// numbered gives pods the first seats of their subset. A pod keeps its own if no other one has it.
+func numbered(part []*member, seats []int32) []int32 {
+	out, left, open := make([]int32, len(part)), []int{}, sets.New(seats[:len(part)]...)
 	for k, m := range part {
-		if own := int32(seatOf(m.Pod)); free[own] {
-			out[k] = own
-			delete(free, own)
+		if out[k] = seatOf(m.Pod); open.Has(out[k]) {
+			open.Delete(out[k])
 		} else {
 			left = append(left, k)
 		}
 	}
-	for i, number := range slices.Sorted(maps.Keys(free)) {
+	for i, number := range sets.List(open) {
 		out[left[i]] = number
 	}
 	return out
 }
 
-// late reports whether a pod sits where the workload has no replicas any more.
-func (p *pass) late(m member) bool {
-	seat := seatOf(m.Pod)
-	return seat >= int64(p.Workload.Replicas) && seat < firstSeat
-}
-
 // seats are the numbers of the seats of each subset, in their order; nil if subsets have no shares.
 // They do not depend on the number of replicas, so that a pod keeps its cost.
-func (p *pass) seats(parts [][]member) [][]int32 {
+func (p *pass) seats(parts [][]*member) [][]int32 {
 	if !Shared(p.Spec) {
 		return nil
 	}
@@ -187,19 +170,19 @@ func (p *pass) seats(parts [][]member) [][]int32 {
 }
 
 // seatOf is the seat that a pod has by its cost, in the one order or the other, or a late one.
-func seatOf(pod *v1.Pod) int64 {
+func seatOf(pod *v1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[AnnotationCost], 10, 32)
 	switch {
 	case err != nil || n <= 0 || n > firstSeat:
 		return firstSeat
 	case n > firstSeat/2:
-		return firstSeat - n
+		return int32(firstSeat - n)
 	}
-	return n - 1
+	return int32(n - 1)
 }
 
 // cost writes the cost of a pod if it differs.
-func (p *pass) cost(m member, n int32) {
+func (p *pass) cost(m *member, n int32) {
 	if m.Annotations[AnnotationCost] != strconv.Itoa(int(n)) {
 		p.decision.Costs = append(p.decision.Costs, Cost{Pod: m.Pod, Cost: n})
 	}

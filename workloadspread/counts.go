@@ -43,15 +43,8 @@ func (c *counts) row(revision string) []v1alpha1.WorkloadSubsetCount {
 	return row
 }
 
-func (c *counts) of(revision string, i int) v1alpha1.WorkloadSubsetCount {
-	if row, ok := c.rows[revision]; ok {
-		return row[i]
-	}
-	return v1alpha1.WorkloadSubsetCount{Name: c.Spec.Subsets[i].Name}
-}
-
 // used is how many pods of a revision a subset has: those counted and those being created.
-func (c *counts) used(revision string, i int) int32 { return usedBy(c.of(revision, i)) }
+func (c *counts) used(revision string, i int) int32 { return usedBy(c.row(revision)[i]) }
 
 func usedBy(count v1alpha1.WorkloadSubsetCount) int32 {
 	return max(0, count.Replicas) + int32(len(count.CreatingPods))
@@ -165,7 +158,7 @@ func (c *counts) stored() *v1alpha1.WorkloadSpreadStatus {
 		}
 		all.MaxReplicas, all.Replicas = limit, 0
 		for revision := range c.rows {
-			all.Replicas += c.of(revision, i).Replicas
+			all.Replicas += c.rows[revision][i].Replicas
 		}
 		all.MissingReplicas = missing(limit, c.total(i))
 		out.SubsetStatuses = append(out.SubsetStatuses, all)

@@ -23,7 +23,7 @@ type Input struct {
 	State
 	// Pods are those of the workload that the filter selects.
 	Pods []*v1.Pod
-	// Nodes are those of pods without an assignment, by name. Others may be missing.
+	// Nodes are those of pods, by name.
 	Nodes map[string]*v1.Node
 	// Autoscaler is what it does about pods, by their UID. It has no entries without an autoscaler.
 	Autoscaler map[types.UID]ScaleUp
@@ -34,9 +34,6 @@ type Input struct {
 	Refused string
 	// Ahead are the names of other WorkloadSpreads that have those pods of the workload that they select.
 	Ahead []string
-	// BareAssignments true leaves out the metadata of the patch when pods that were there before are
-	// assigned.
-	BareAssignments bool
 }
 
 // ScaleUp is what the autoscaler does about a pod.
@@ -100,13 +97,8 @@ func Decide(in Input) Decision {
 	p.condition(v1alpha1.ConditionTargetFound, true, ReasonFound, describe(in.Spec)+" exists"+without(in.Ahead))
 	p.Status = &p.status
 	p.counts = p.State.counts()
-	for _, m := range members(in.Spec, in.Name, in.Pods) {
-		if m.active {
-			p.pods = append(p.pods, m)
-		} else {
-			p.ended = append(p.ended, m)
-		}
-	}
+	p.all = members(in.Spec, in.Name, in.Pods)
+	p.pods = slices.DeleteFunc(slices.Clone(p.all), func(m *member) bool { return !m.active })
 	timedOut := p.timedOut()
 	p.mark(timedOut)
 	p.classify()
@@ -133,8 +125,8 @@ type pass struct {
 	before   *v1alpha1.WorkloadSpreadStatus
 	status   v1alpha1.WorkloadSpreadStatus
 	counts   *counts
-	pods     []member // the active ones
-	ended    []member // and those that have ended or are being deleted
+	all      []*member
+	pods     []*member // the active ones
 	decision Decision
 	timer    podhealth.Timer
 }

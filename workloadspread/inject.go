@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,30 +48,12 @@ func (a Assignment) String() string {
 // AssignmentOf returns to what a pod belongs. It is false if there is no such annotation, or one that
 // cannot be read.
 func AssignmentOf(pod *v1.Pod) (Assignment, bool) {
+	var a Assignment
 	text, ok := pod.Annotations[AnnotationSpread]
-	if !ok {
-		return Assignment{}, false
-	}
-	a, ok := plain(text)
-	if !ok && json.Unmarshal([]byte(text), &a) != nil {
+	if !ok || json.Unmarshal([]byte(text), &a) != nil {
 		return Assignment{}, false
 	}
 	return a, true
-}
-
-// plain reads what String writes, as fast as all pods need it in every pass. It is false for any other
-// text.
-func plain(text string) (a Assignment, ok bool) {
-	if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == '\\' || c > '~' }) {
-		return Assignment{}, false
-	}
-	rest, begins := strings.CutPrefix(text, `{"name":"`)
-	name, rest, named := strings.Cut(rest, `","subset":"`)
-	subset, id, identified := strings.Cut(strings.TrimSuffix(rest, `"}`), `","id":"`)
-	if !begins || !named || !strings.HasSuffix(rest, `"}`) || strings.Contains(name, `"`) || strings.Contains(subset, `"`) || strings.Contains(id, `"`) || identified && id == "" {
-		return Assignment{}, false
-	}
-	return Assignment{Name: name, Subset: subset, ID: id}, true
 }
 
 // Inject returns the pod with the rules of its subset, which is nil if no subset has room for it.

@@ -57,10 +57,10 @@ type member struct {
 }
 
 // members are the pods, in the order of their names.
-func members(spec *v1alpha1.WorkloadSpreadSpec, name string, pods []*v1.Pod) []member {
-	out := make([]member, len(pods))
+func members(spec *v1alpha1.WorkloadSpreadSpec, name string, pods []*v1.Pod) []*member {
+	out := make([]*member, len(pods))
 	for i, pod := range pods {
-		m := member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod), ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
+		m := &member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod), ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
 		a, ok := AssignmentOf(pod)
 		if m.assigned = ok && a.Name == name; m.assigned {
 			m.subset = indexOf(spec, a.Subset)
@@ -68,7 +68,7 @@ func members(spec *v1alpha1.WorkloadSpreadSpec, name string, pods []*v1.Pod) []m
 		}
 		out[i] = m
 	}
-	slices.SortFunc(out, func(a, b member) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b *member) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -97,38 +97,35 @@ type Assign struct {
 // classify finds subsets for pods on nodes that have no assignment, older pods first. Ones that were
 // admitted without a subset stay without.
 func (p *pass) classify() {
-	order := make([]int, 0, len(p.pods))
+	var order []*member
 	room := map[string][]int32{}
-	for i := range p.pods {
-		m := &p.pods[i]
+	take := func(m *member, i int) { // of the room; Unlimited stays
+		of := room[m.revision]
+		m.subset, of[i] = i, max(of[i]-1, min(of[i], 0))
+	}
+	for _, m := range p.pods {
 		if room[m.revision] == nil {
 			room[m.revision] = slices.Clone(p.counts.limits(m.revision))
 		}
 		if m.subset >= 0 {
-			room[m.revision][m.subset] = max(room[m.revision][m.subset]-1, min(room[m.revision][m.subset], 0))
+			take(m, m.subset)
 		}
 		if !m.assigned && m.Spec.NodeName != "" && p.Nodes[m.Spec.NodeName] != nil {
-			order = append(order, i)
+			order = append(order, m)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return p.pods[a].CreationTimestamp.Compare(p.pods[b].CreationTimestamp.Time)
-	})
-	for _, i := range order {
-		m := &p.pods[i]
+	slices.SortStableFunc(order, func(a, b *member) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, m := range order {
 		best, most := -1, -1
-		for j := range p.Spec.Subsets {
-			left := room[m.revision][j]
-			if score := p.score(m.Pod, &p.Spec.Subsets[j], p.Nodes[m.Spec.NodeName], left != 0); score > most {
-				best, most = j, score
+		for i := range p.Spec.Subsets {
+			if score := p.score(m.Pod, &p.Spec.Subsets[i], p.Nodes[m.Spec.NodeName], room[m.revision][i] != 0); score > most {
+				best, most = i, score
 			}
 		}
-		if best < 0 {
-			continue
+		if best >= 0 {
+			take(m, best)
+			p.decision.Assign = append(p.decision.Assign, p.assign(m, &p.Spec.Subsets[best]))
 		}
-		m.subset = best
-		room[m.revision][best] = max(room[m.revision][best]-1, min(room[m.revision][best], 0))
-		p.decision.Assign = append(p.decision.Assign, p.assign(m, &p.Spec.Subsets[best]))
 	}
 }
 
@@ -173,7 +170,7 @@ func (p *pass) score(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node, roo
 
 func (p *pass) assign(m *member, s *v1alpha1.WorkloadSubset) Assign {
 	out := Assign{Pod: m.Pod, Subset: s.Name, Annotations: map[string]string{}}
-	if with := p.patched(m.Pod, s); with != nil && !p.BareAssignments {
+	if with := p.patched(m.Pod, s); with != nil {
 		out.Labels, out.Annotations = added(m.Labels, with.Labels), added(m.Annotations, with.Annotations)
 	}
 	out.Annotations[AnnotationSpread] = Assignment{Name: p.Name, Subset: s.Name}.String()
@@ -226,15 +223,13 @@ func UnschedulableSince(pod *v1.Pod) (time.Time, bool) {
 
 // keepFirst orders the pods that their controller deletes first to the end: those without a node,
 // pending, not ready, and younger ones.
-func keepFirst(a, b member) int {
-	phase := func(m member) int { return slices.Index([]v1.PodPhase{v1.PodRunning, v1.PodUnknown}, m.Status.Phase) }
-	return cmp.Or(
-		cmp.Compare(no(a.Spec.NodeName != ""), no(b.Spec.NodeName != "")),
-		cmp.Compare(uint(phase(a)), uint(phase(b))), // all other phases come last
-		cmp.Compare(no(a.ready), no(b.ready)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.Name, b.Name),
-	)
+func keepFirst(a, b *member) int {
+	order := func(m *member) [3]int {
+		phase := slices.Index([]v1.PodPhase{v1.PodRunning, v1.PodUnknown}, m.Status.Phase)
+		return [3]int{no(m.Spec.NodeName != ""), int(uint8(phase)), no(m.ready)} // all other phases come last
+	}
+	x, y := order(a), order(b)
+	return cmp.Or(slices.Compare(x[:], y[:]), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 func no(is bool) int {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
@@ -28,22 +29,16 @@ const free int32 = -1
 // the rest; held is nil if there is no such subset.
 func Limits(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []int32 {
 	replicas = max(replicas, 0)
-	limits := layout(spec, replicas, held)
-	switch {
-	case !ordered(spec):
-	case Shared(spec):
-		for i := range limits {
-			if spec.Subsets[i].MaxReplicas == nil {
-				limits[i] = Unlimited
-			}
+	limits, wanted := layout(spec, replicas, held), claims(spec, replicas, held)
+	for i := len(limits) - 1; i >= 0 && ordered(spec); i-- {
+		switch most := spec.Subsets[i].MaxReplicas; {
+		case most == nil:
+			limits[i] = Unlimited
+		case !Shared(spec):
+			limits[i] = most.IntVal
 		}
-	default:
-		granted := grant(spec, replicas, held)
-		for i := len(limits) - 1; i >= 0; i-- {
-			limits[i] = most(&spec.Subsets[i], replicas)
-			if granted[i] > 0 {
-				break // the earlier ones get their share and no more
-			}
+		if !Shared(spec) && wanted[i].Low > 0 {
+			break // the earlier ones get their share and no more
 		}
 	}
 	return limits
@@ -67,31 +62,54 @@ func Seat(spec *v1alpha1.WorkloadSpreadSpec, ordinal int32, held []int32) int {
 
 // layout is how many of the replicas each subset has when all have been created.
 func layout(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []int32 {
-	granted, weights := grant(spec, replicas, held), weights(spec)
-	claims := make([]apportion.Claim, len(spec.Subsets))
-	for i := range spec.Subsets {
-		s := &spec.Subsets[i]
-		claims[i] = apportion.Claim{Weight: weights[i], Low: int64(granted[i]), High: math.MaxInt64}
-		if s.Base != nil {
-			claims[i].Offset = int64(min(*s.Base, granted[i]))
-		}
-		// The shares of all percentages are exact; a percentage is a bound where others are held.
-		if n := most(s, replicas); n != Unlimited && (s.MaxReplicas.Type == intstr.Int || held != nil) {
-			claims[i].High = int64(n)
-		}
-		if isHeld(held, i) {
-			claims[i].High = claims[i].Low
-		}
-	}
-	share := apportion.Fill
+	wanted := claims(spec, replicas, held)
+	var shares []int64
 	if Shared(spec) {
-		share = func(total int64, claims []apportion.Claim) []int64 {
-			return apportion.Spread(total, claims, apportion.Webster)
-		}
+		shares = apportion.Spread(int64(replicas), wanted, apportion.Webster)
+	} else {
+		shares = apportion.Fill(int64(replicas), wanted)
 	}
-	out := make([]int32, len(claims))
-	for i, n := range share(int64(replicas), claims) {
+	out := make([]int32, len(shares))
+	for i, n := range shares {
 		out[i] = int32(n)
+	}
+	return out
+}
+
+// claims are what the subsets ask for, whichever way the spec says it: a share is a weight, be it one of equal
+// ones, or a percentage, of which a subset without one has what is left. What a subset has before anything is shared
+// is its minimum, its base or what it is held at, in the order of the list as far as the replicas last.
+func claims(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []apportion.Claim {
+	out, percents, rest := make([]apportion.Claim, len(spec.Subsets)), int64(100), replicas
+	for i := range spec.Subsets {
+		s, c := &spec.Subsets[i], &out[i]
+		low := ptr.Deref(s.MinReplicas, ptr.Deref(s.Base, 0))
+		isHeld := i < len(held) && held[i] != free
+		if isHeld {
+			low = held[i]
+		}
+		low = min(low, rest)
+		rest -= low
+		*c = apportion.Claim{Weight: 1, Low: int64(low), High: math.MaxInt64, Offset: int64(min(ptr.Deref(s.Base, 0), low))}
+		switch {
+		case spec.Distribution == v1alpha1.DistributeWeighted:
+			c.Weight = int64(ptr.Deref(s.Weight, 1))
+		case ordered(spec) && Shared(spec):
+			if c.Weight = percents; s.MaxReplicas != nil {
+				percent, _ := percentage(s.MaxReplicas.StrVal) // an invalid one is 0
+				c.Weight = min(int64(percent), percents)
+				if held != nil { // the shares of all are exact; one is a bound where others are held
+					c.High = (int64(percent)*int64(replicas) + 99) / 100
+				}
+			}
+			percents -= c.Weight
+		}
+		if s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.Int {
+			c.High = int64(s.MaxReplicas.IntVal)
+		}
+		if isHeld {
+			c.High = c.Low
+		}
 	}
 	return out
 }
@@ -102,69 +120,11 @@ func seat(spec *v1alpha1.WorkloadSpreadSpec, i int, has int32) int32 {
 	return int32(sort.Search(firstSeat-1, func(n int) bool { return layout(spec, int32(n)+1, nil)[i] > has }))
 }
 
-// grant is what each subset has before anything is shared: its minimum, base or what it is held at,
-// in the order of the list as far as the replicas last.
-func grant(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []int32 {
-	granted := make([]int32, len(spec.Subsets))
-	for i := range spec.Subsets {
-		s := &spec.Subsets[i]
-		switch {
-		case isHeld(held, i):
-			granted[i] = held[i]
-		case s.MinReplicas != nil:
-			granted[i] = *s.MinReplicas
-		case s.Base != nil:
-			granted[i] = *s.Base
-		}
-		granted[i] = min(granted[i], replicas)
-		replicas -= granted[i]
-	}
-	return granted
-}
-
-func isHeld(held []int32, i int) bool { return i < len(held) && held[i] != free }
-
-// most is the maximum of a subset, or Unlimited.
-func most(s *v1alpha1.WorkloadSubset, replicas int32) int32 {
-	if s.MaxReplicas == nil {
-		return Unlimited
-	}
-	if s.MaxReplicas.Type == intstr.Int {
-		return s.MaxReplicas.IntVal
-	}
-	percent, ok := percentage(s.MaxReplicas.StrVal)
-	if !ok {
-		return 0
-	}
-	return int32((int64(percent)*int64(replicas) + 99) / 100)
-}
-
 // percentage reads a whole percentage of 0% or more.
 func percentage(text string) (int32, bool) {
 	digits, ok := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(digits, 10, 10)
 	return int32(n), ok && err == nil && n <= 999 && digits == strconv.FormatUint(n, 10)
-}
-
-// weights are the weights of the subsets, whichever way their shares are spelled: as weights, as equal
-// shares, or as percentages, of which a subset without one has what is left.
-func weights(spec *v1alpha1.WorkloadSpreadSpec) []int64 {
-	out, left, percent := make([]int64, len(spec.Subsets)), int64(100), ordered(spec) && Shared(spec)
-	for i := range spec.Subsets {
-		s := &spec.Subsets[i]
-		out[i] = 1
-		switch {
-		case spec.Distribution == v1alpha1.DistributeWeighted && s.Weight != nil:
-			out[i] = int64(*s.Weight)
-		case percent:
-			if out[i] = left; s.MaxReplicas != nil {
-				n, _ := percentage(s.MaxReplicas.StrVal)
-				out[i] = min(int64(n), left)
-			}
-			left -= out[i]
-		}
-	}
-	return out
 }
 
 // Shared reports whether the subsets have shares of the replicas, which are exact while the workload

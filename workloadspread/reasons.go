@@ -1,52 +1,25 @@
 package workloadspread
 
-// The reasons of admissions, and of the events about them.
+// The reasons of admissions, events and conditions.
 const (
-	// ReasonAdmitted: the pod belongs to a subset.
-	ReasonAdmitted = "Admitted"
-	// ReasonAgain: the pod was admitted before, and belongs to the same subset.
-	ReasonAgain = "AdmittedAgain"
-	// ReasonNoRoom: no subset has room for the pod. It is also a reason of the condition AllInSubsets.
-	ReasonNoRoom = "NoRoom"
-)
+	ReasonAdmitted         = "Admitted"         // the pod belongs to a subset
+	ReasonAgain            = "AdmittedAgain"    // the pod was admitted before, and belongs to the same subset
+	ReasonNoRoom           = "NoRoom"           // no subset has room for the pod
+	ReasonCreationTimedOut = "CreationTimedOut" // a pod that was admitted has not been seen in time
+	ReasonUnschedulable    = "Unschedulable"    // new pods pass over a subset
+	ReasonRescheduled      = "Rescheduled"      // a pod that cannot be scheduled is deleted
 
-// The reasons of events.
-const (
-	// ReasonCreationTimedOut: a pod that was admitted has not been seen in time.
-	ReasonCreationTimedOut = "CreationTimedOut"
-	// ReasonUnschedulable: new pods pass over a subset. It is also a reason of the condition
-	// Schedulable.
-	ReasonUnschedulable = "Unschedulable"
-	// ReasonRescheduled: a pod that cannot be scheduled is deleted.
-	ReasonRescheduled = "Rescheduled"
-)
-
-// The reasons of conditions.
-const (
-	// ReasonFound: the workload exists.
-	ReasonFound = "Found"
-	// ReasonNotFound: there is no such workload.
-	ReasonNotFound = "NotFound"
-	// ReasonUnreadable: the workload cannot be read, or does not say how many replicas it asks for.
-	ReasonUnreadable = "Unreadable"
-	// ReasonValid: the spec is valid.
-	ReasonValid = "Valid"
-	// ReasonInvalidSpec: the spec is invalid, and nothing is done.
-	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonDeletionCost: the controller of the workload reads deletion costs.
-	ReasonDeletionCost = "DeletionCost"
-	// ReasonByOrdinal: the controller of the workload deletes the highest ordinal first.
-	ReasonByOrdinal = "ByOrdinal"
-	// ReasonNotRead: the controller of the workload does not read deletion costs.
-	ReasonNotRead = "DeletionCostNotRead"
-	// ReasonAssigned: every pod belongs to a subset.
-	ReasonAssigned = "Assigned"
-	// ReasonUnassigned: some pods belong to no subset.
-	ReasonUnassigned = "Unassigned"
-	// ReasonFits: pods are created with the patch of a subset.
-	ReasonFits = "Fits"
-	// ReasonPatchRefused: pods are refused with the patch of a subset. It is also a reason of events.
-	ReasonPatchRefused = "PatchRefused"
-	// ReasonSchedulable: new pods may go to the subset.
-	ReasonSchedulable = "Schedulable"
+	ReasonFound        = "Found"               // the workload exists
+	ReasonNotFound     = "NotFound"            // there is no such workload
+	ReasonUnreadable   = "Unreadable"          // it cannot be read, or does not say how many replicas it asks for
+	ReasonValid        = "Valid"               // the spec is valid
+	ReasonInvalidSpec  = "InvalidSpec"         // the spec is invalid, and nothing is done
+	ReasonDeletionCost = "DeletionCost"        // the controller of the workload reads deletion costs
+	ReasonByOrdinal    = "ByOrdinal"           // it deletes the highest ordinal first
+	ReasonNotRead      = "DeletionCostNotRead" // it does not read deletion costs
+	ReasonAssigned     = "Assigned"            // every pod belongs to a subset
+	ReasonUnassigned   = "Unassigned"          // some pods belong to no subset
+	ReasonFits         = "Fits"                // pods are created with the patch of a subset
+	ReasonPatchRefused = "PatchRefused"        // pods are refused with the patch of a subset
+	ReasonSchedulable  = "Schedulable"         // new pods may go to the subset
 )

@@ -1,6 +1,7 @@
 package workloadspread
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -84,29 +85,24 @@ func Observe(spec *v1alpha1.WorkloadSpreadSpec, object map[string]any) (Workload
 		w.Replicas = int32(sum)
 		return w, nil
 	}
-	var err error
+	var errs []error
 	read := func(path string, otherwise int32) int32 {
-		n, problem := replicasAt(object, path, otherwise)
-		if err == nil {
-			err = problem
-		}
+		n, err := replicasAt(object, path, otherwise)
+		errs = append(errs, err)
 		return n
 	}
 	switch kindOf(spec) {
 	case jobKind:
-		w.Replicas = read("spec.parallelism", 1)
-		if missing := read("spec.completions", math.MaxInt32) - read("status.succeeded", 0); missing < w.Replicas {
-			w.Replicas = max(missing, 0)
-		}
+		w.Replicas = max(0, min(read("spec.parallelism", 1), read("spec.completions", math.MaxInt32)-read("status.succeeded", 0)))
 	case deploymentKind:
+		var err error
 		w.Replicas = read("spec.replicas", 1)
-		if err == nil {
-			w.Surge, err = surge(object, w.Replicas)
-		}
+		w.Surge, err = surge(object, w.Replicas)
+		errs = append(errs, err)
 	default:
 		w.Replicas, w.Start = read("spec.replicas", 1), read("spec.ordinals.start", 0)
 	}
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return Workload{}, err
 	}
 	return w, nil
@@ -133,38 +129,25 @@ func surge(object map[string]any, replicas int32) (int32, error) {
 	}
 	const path = "spec.strategy.rollingUpdate.maxSurge"
 	value := intstr.FromString("25%")
-	switch v := at(object, path).(type) {
-	case nil:
-	case string:
-		value = intstr.FromString(v)
-	default:
-		n, err := replicasAt(object, path, 0)
-		return n, err
+	if is := at(object, path); is != nil {
+		value = intstr.Parse(fmt.Sprint(is))
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(&value, int(replicas), true)
 	if err != nil || n < 0 || n > math.MaxInt32 {
-		return 0, fmt.Errorf("%s: %q is not a number or percentage", path, value.StrVal)
+		return 0, fmt.Errorf("%s: %q is not a number or percentage", path, value.String())
 	}
 	return int32(n), nil
 }
 
 // replicasAt reads a number of replicas at a path.
 func replicasAt(object map[string]any, path string, otherwise int32) (int32, error) {
-	var n int64
-	switch v := at(object, path).(type) {
-	case nil:
+	value := at(object, path)
+	if value == nil {
 		return otherwise, nil
-	case int64:
-		n = v
-	case float64:
-		if n = int64(v); float64(n) != v {
-			n = -1
-		}
-	default:
-		n = -1
 	}
-	if n < 0 || n > math.MaxInt32 {
-		return 0, fmt.Errorf("%s: %v is not a number of replicas", path, at(object, path))
+	n, err := strconv.ParseUint(fmt.Sprint(value), 10, 31)
+	if _, text := value.(string); err != nil || text {
+		return 0, fmt.Errorf("%s: %v is not a number of replicas", path, value)
 	}
 	return int32(n), nil
 }

@@ -6,31 +6,9 @@
 // The workload is read from the API server, pods and nodes come from the cache. The decision is made
 // on the status that was stored last, while admission waits. A pod that the cache does not
 // have yet is among the creatingPods of that status, so it is counted once. Nothing is written before
-// the status is stored, and the next pass finds what one that ended between two writes has left: costs
-// and assignments that differ, and pods that cannot be scheduled. Moves count against their limit before
-// they are made.
-//
+// the status is stored, and the next pass finds what one that ended between two writes has left.
 // A pod is deleted only if it has not changed since it was seen. It is a plain deletion:
 // an eviction of a pod that does not run asks no disruption budget either.
 //
 // The package decides nothing about subsets, and knows no scheduler.
-//
-// # Rights
-//
-// In the namespaces that are watched:
-//
-//   - evenkeel.dev: workloadspreads: get, list, watch; workloadspreads/status: update
-//   - pods: get, list, watch, patch, delete
-//   - the kinds of workloads, such as apps: deployments, and what they own, such as replicasets: get,
-//     list, watch; without list and watch workloads are polled
-//   - events.k8s.io: events: create, patch
-//
-// In the cluster:
-//
-//   - nodes: get, list, watch
-//
-// # Metrics
-//
-// Their names begin with evenkeel_workloadspread_. Gauges have the labels namespace and name of their
-// WorkloadSpread.
 package reconcile

@@ -32,9 +32,6 @@ const (
 	// revisionAnnotation numbers the ReplicaSets of a Deployment; the Deployment has that of the
 	// newest.
 	revisionAnnotation = "deployment.kubernetes.io/revision"
-	// annotationBare on a WorkloadSpread with the value "true" leaves out the metadata of the patch when
-	// pods that were there before are assigned.
-	annotationBare = "evenkeel.dev/bare-assignments"
 )
 
 // sight is what a pass has read from the API server.
@@ -129,7 +126,7 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 		State:      workloadspread.State{Spec: &s.Spec, Status: &s.Status, Workload: found.workload, Now: r.clock.Now()},
 		Nodes:      map[string]*v1.Node{},
 		Patches:    found.patches,
-		Autoscaler: found.autoscaler, BareAssignments: s.Annotations[annotationBare] == "true",
+		Autoscaler: found.autoscaler,
 	}
 	all, err := r.reader.SpreadsIn(ctx, s.Namespace)
 	if err != nil {
@@ -142,11 +139,11 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 		return in, err
 	}
 	for _, pod := range in.Pods {
-		if a, ok := workloadspread.AssignmentOf(pod); ok && a.Name == s.Name || pod.Spec.NodeName == "" || in.Nodes[pod.Spec.NodeName] != nil {
+		if in.Nodes[pod.Spec.NodeName] != nil || pod.Spec.NodeName == "" {
 			continue
 		}
 		node := &v1.Node{}
-		switch err := r.client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); {
+		switch err := r.client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy); {
 		case err == nil:
 			in.Nodes[pod.Spec.NodeName] = node
 		case !apierrors.IsNotFound(err):
