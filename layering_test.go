@@ -76,7 +76,7 @@ var table = []row{
 	{layer: drivers, path: "sidecar/cluster", peers: []string{"sidecar"}},
 	{layer: drivers, path: "sidecar/statuspage", peers: []string{"sidecar"}},
 	{layer: drivers, path: "internal/simulate", peers: []string{"internal/autoscaler", "sidecar"}, banned: logging},
-	{layer: drivers, path: "workloadspread/schedule", only: []string{"cloudprovider", "internal/controller/passes", "internal/metricset", "internal/provisioning", "nodegroupset/template", "predicates", "workloadspread"}, banned: append([]string{"os"}, logging...)},
+	{layer: drivers, path: "workloadspread/schedule", only: []string{"cloudprovider", "internal/controller/passes", "internal/metricset", "internal/provisioning", "nodegroupset", "nodegroupset/template", "predicates", "workloadspread"}, banned: append([]string{"os"}, logging...)},
 	{layer: drivers, path: "workloadspread/admission", only: []string{"api/v1alpha1", "internal/controller/owners", "internal/controller/passes", "internal/metricset", "workloadspread", "workloadspread/store", "workloadspread/workloads"}, banned: logging},
 
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},

@@ -55,6 +55,41 @@ func (l *Live) forget() {
 	slices.Sort(l.dirty)
 }
 
+// SetNode adds a node, or replaces it, or removes it if it is nil. The pods on it stay, for it may come back.
+func (l *Live) SetNode(name string, n *v1.Node) {
+	l.change(name, func(is *Node) { is.Node = n })
+}
+
+// AddPod adds a pod to a node, which may come later.
+func (l *Live) AddPod(node string, p *v1.Pod) {
+	l.change(node, func(is *Node) { is.Pods = append(slices.Clip(is.Pods), p) })
+}
+
+// RemovePod removes a pod from a node.
+func (l *Live) RemovePod(node string, p *v1.Pod) {
+	l.change(node, func(is *Node) {
+		is.Pods = slices.DeleteFunc(slices.Clone(is.Pods), func(o *v1.Pod) bool { return o == p })
+	})
+}
+
+func (l *Live) change(name string, how func(*Node)) {
+	l.s.c.mu.Lock()
+	defer l.s.c.mu.Unlock()
+	n := l.nodes[name]
+	how(&n)
+	if l.nodes[name] = n; n.Node == nil && len(n.Pods) == 0 {
+		delete(l.nodes, name)
+	}
+	l.mark(name)
+}
+
+// Node returns a node with the pods on it.
+func (l *Live) Node(name string) Node {
+	l.s.c.mu.Lock()
+	defer l.s.c.mu.Unlock()
+	return l.nodes[name]
+}
+
 // Set adds a node, or replaces it and the pods on it. It returns ErrNilObject for a nil node or pod.
 func (l *Live) Set(n Node) error {
 	l.s.c.mu.Lock()
@@ -246,7 +281,11 @@ func (l *Live) settle(p *v1.Pod, stop func() bool) error {
 			return ErrInterrupted
 		}
 		l.learned++
-		for _, p := range l.nodes[l.dirty[l.learned-1]].Pods {
+		n := l.nodes[l.dirty[l.learned-1]]
+		for _, p := range n.Pods {
+			if n.Node == nil {
+				break // it is not there yet, or not any more
+			}
 			if _, known := l.s.u.known[p]; !known && !finished(p) && l.learn(p) {
 				break
 			}
@@ -282,9 +321,9 @@ func (l *Live) learn(p *v1.Pod) bool {
 // take takes over one node, and forgets the pods that are not on it any more.
 func (l *Live) take(name string) error {
 	before, known := l.shown[name]
-	n, there := l.nodes[name]
+	n := l.nodes[name]
 	switch {
-	case there:
+	case n.Node != nil:
 		if err := l.s.update(n, false); err != nil {
 			return err
 		}
@@ -292,6 +331,7 @@ func (l *Live) take(name string) error {
 	case known:
 		l.s.remove(name)
 		delete(l.shown, name)
+		n.Pods = nil
 	}
 	if known && before.Node != n.Node {
 		delete(l.s.u.nodes, hostedNode{node: before.Node})

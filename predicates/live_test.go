@@ -32,6 +32,15 @@ func (x *liveWorld) set(i int) {
 	}
 }
 
+// setOr sets a node anew, or only what has changed of it.
+func (x *liveWorld) setOr(i int, change func()) {
+	if x.one(2) {
+		x.set(i)
+	} else {
+		change()
+	}
+}
+
 // event changes a node, the pods on one, or which nodes there are.
 func (x *liveWorld) event(pod func() *v1.Pod) {
 	if len(x.w) == 0 || x.one(6) {
@@ -43,7 +52,11 @@ func (x *liveWorld) event(pod func() *v1.Pod) {
 	n := &x.w[i]
 	switch {
 	case x.one(8):
-		x.l.Remove(n.Node.Name)
+		if x.one(2) {
+			x.l.SetNode(n.Node.Name, nil)
+		} else {
+			x.l.Remove(n.Node.Name)
+		}
 		if x.one(3) { // it comes back as another one
 			n.Node = n.Node.DeepCopy()
 			n.Node.Labels["pool"], n.Pods = x.of("a", "b"), nil
@@ -62,16 +75,17 @@ func (x *liveWorld) event(pod func() *v1.Pod) {
 			changed.Labels = n.Node.Labels
 		}
 		n.Node = changed
-		x.set(i)
+		x.setOr(i, func() { x.l.SetNode(changed.Name, changed) })
 	case len(n.Pods) > 0 && x.one(2):
 		at := x.IntN(len(n.Pods))
+		gone := n.Pods[at]
 		n.Pods = append(n.Pods[:at:at], n.Pods[at+1:]...)
-		x.set(i)
+		x.setOr(i, func() { x.l.RemovePod(n.Node.Name, gone) })
 	default:
 		p := pod()
 		p.Spec.NodeName = n.Node.Name
 		n.Pods = append(n.Pods, p)
-		x.set(i)
+		x.setOr(i, func() { x.l.AddPod(n.Node.Name, p) })
 	}
 }
 

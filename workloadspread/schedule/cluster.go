@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/workloadspread"
@@ -21,14 +22,12 @@ import (
 // cluster is the nodes and the pods, and the room that is held for pods that have no node yet.
 type cluster struct {
 	o       *Options
-	live    *predicates.Live
+	live    *predicates.Live // has the pods on their nodes, and where room is held for them
 	nodes   map[string]*nodeInfo
-	pods    map[string]*podInfo   // by nameOf or askedOf
-	on      map[string][]*podInfo // those on each node, and those for which room is held there
-	pending map[*podInfo]bool     // those that have no node
-	stale   map[string]bool       // nodes that live does not have as they are
-	claims  map[string]bool       // that exist
-	next    time.Time             // of the next review
+	pods    map[string]*podInfo // by nameOf or askedOf
+	pending map[*podInfo]bool   // those that have no node
+	claims  map[string]bool     // that exist
+	next    time.Time           // of the next review
 	autoscaler
 }
 
@@ -37,7 +36,6 @@ type nodeInfo struct {
 	object *v1.Node  // nil if it was ordered and has not come yet
 	ready  *v1.Node  // what the filters read of it, once it is ready
 	until  time.Time // when it is not waited for any more; zero if it is not waited for
-	pods   []*v1.Pod // those that a new node comes with
 }
 
 // podInfo is a pod that exists or was admitted.
@@ -52,8 +50,7 @@ type podInfo struct {
 
 func newCluster(o *Options, live *predicates.Live) *cluster {
 	return &cluster{
-		o: o, live: live, nodes: map[string]*nodeInfo{}, pods: map[string]*podInfo{}, on: map[string][]*podInfo{},
-		pending: map[*podInfo]bool{}, stale: map[string]bool{}, claims: map[string]bool{},
+		o: o, live: live, nodes: map[string]*nodeInfo{}, pods: map[string]*podInfo{}, pending: map[*podInfo]bool{}, claims: map[string]bool{},
 	}
 }
 
@@ -70,24 +67,37 @@ func (c *cluster) setNode(n *v1.Node) {
 	c.recount = c.recount || c.nodes[n.Name] == nil
 	now := &nodeInfo{object: n}
 	now.ready, now.until = c.onceReady(n)
-	c.put(now)
+	if c.put(now) {
+		c.live.SetNode(n.Name, now.ready)
+	}
 }
 
-// put adds a node or replaces it. Heartbeats change nothing for pods, so they cost nothing.
-func (c *cluster) put(now *nodeInfo) {
+// put adds a node or replaces it. It reports whether that makes a difference to pods: heartbeats make none.
+func (c *cluster) put(now *nodeInfo) bool {
 	name := now.ready.Name
-	if before := c.nodes[name]; before != nil && equality.Semantic.DeepEqual(before.ready, now.ready) {
-		now.ready = before.ready
-	} else {
-		c.changed(name)
-	}
+	before := c.nodes[name]
 	c.nodes[name] = now
+	if before != nil && equality.Semantic.DeepEqual(before.ready, now.ready) {
+		return false
+	}
+	c.changed(name)
+	return true
 }
 
 func (c *cluster) removeNode(name string) {
 	delete(c.nodes, name)
 	c.recount = true
 	c.changed(name)
+	c.live.SetNode(name, nil)
+}
+
+// changed makes those look again for whom room is held on a node that has changed.
+func (c *cluster) changed(name string) {
+	for p := range c.pending {
+		if p.node == name {
+			c.place(p, "")
+		}
+	}
 }
 
 // onceReady is what the filters read of a node, as it will be when it is ready if it is a new one, and until
@@ -196,16 +206,12 @@ func (c *cluster) forget(key string) {
 // place moves a pod from its node to another one; "" is none.
 func (c *cluster) place(p *podInfo, to string) {
 	if p.node != "" {
-		c.stale[p.node] = true
-		if c.on[p.node] = slices.DeleteFunc(c.on[p.node], func(o *podInfo) bool { return o == p }); len(c.on[p.node]) == 0 {
-			delete(c.on, p.node)
-		}
+		c.live.RemovePod(p.node, p.Pod)
 	}
 	if p.node = to; to == "" {
 		return
 	}
-	c.stale[to] = true
-	c.on[to] = append(c.on[to], p)
+	c.live.AddPod(to, p.Pod)
 	if p.seen { // otherwise room is held for as long as was said when the pod was admitted
 		p.until = c.o.Clock.Now().Add(HoldPending)
 		if n := c.nodes[to]; n != nil && !n.until.IsZero() {
@@ -214,40 +220,15 @@ func (c *cluster) place(p *podInfo, to string) {
 	}
 }
 
-// changed makes those look again for whom room is held on a node that has changed.
-func (c *cluster) changed(name string) {
-	c.stale[name] = true
-	for _, p := range slices.Clone(c.on[name]) {
-		if c.pending[p] {
-			c.place(p, "")
-		}
-	}
-}
-
-// podsOn returns the pods on a node, and those for whom room is held there.
-func (c *cluster) podsOn(name string) []*v1.Pod {
-	var pods []*v1.Pod
-	if n := c.nodes[name]; n != nil {
-		pods = slices.Clone(n.pods)
-	}
-	for _, p := range c.on[name] {
-		pods = append(pods, p.Pod)
-	}
-	return pods
-}
-
-// update has live know what has changed, and holds room for all pods that have no node.
+// update holds room for all pods that have no node, and has live take over what has changed.
 func (c *cluster) update(stop func() bool) error {
 	c.review()
 	for _, p := range c.waiting() {
-		name, err := c.find(p.Pod, stop)
+		name, err := c.live.Find(p.Pod, stop)
 		if err != nil {
 			return err
 		}
 		c.place(p, name)
-	}
-	if err := c.show(); err != nil {
-		return err
 	}
 	return c.live.Settle(stop)
 }
@@ -264,7 +245,7 @@ func (c *cluster) review() {
 		if n.object == nil {
 			continue
 		}
-		c.karpenter = c.karpenter || byKarpenter(n.object)
+		c.karpenter = c.karpenter || n.object.Labels[nodegroupset.KarpenterPool] != ""
 		if !n.until.IsZero() && !now.Before(n.until) {
 			c.setNode(n.object)
 		}
@@ -291,38 +272,14 @@ func (c *cluster) waiting() (out []*podInfo) {
 	return out
 }
 
-// find is the node that the scheduler would bind a pod to; empty if none takes it.
-func (c *cluster) find(p *v1.Pod, stop func() bool) (string, error) {
-	if err := c.show(); err != nil {
-		return "", err
-	}
-	return c.live.Find(p, stop)
-}
-
-// show hands the nodes that have changed to live.
-func (c *cluster) show() error {
-	for name := range c.stale {
-		delete(c.stale, name)
-		n := c.nodes[name]
-		if n == nil {
-			c.live.Remove(name)
-			continue
-		}
-		if err := c.live.Set(predicates.Node{Node: n.ready, Pods: c.podsOn(name)}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // room says whether a pod would find a node, and which.
 func (c *cluster) room(p *v1.Pod, stop func() bool) (workloadspread.Room, string, error) {
 	if !c.understood(p) {
 		return workloadspread.RoomUnknown, "", nil
 	}
-	name, err := c.find(p, stop)
+	name, err := c.live.Find(p, stop)
 	if err == nil && name == "" && c.overtaken(p) {
-		name, err = c.find(p, stop)
+		name, err = c.live.Find(p, stop)
 	}
 	switch {
 	case err != nil:

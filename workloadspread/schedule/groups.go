@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -124,13 +123,16 @@ func (c *cluster) order() {
 			if now.Before(end) {
 				n := named(*g.like, fmt.Sprintf("%s~%d", g.id, i))
 				comes[n.Node.Name] = true
-				c.put(&nodeInfo{ready: n.Node, pods: n.Pods, until: end})
+				if c.put(&nodeInfo{ready: n.Node, until: end}) {
+					_ = c.live.Set(n) // neither it nor a pod of it is nil
+				}
 			}
 		}
 	}
 	for name, n := range c.nodes {
 		if n.object == nil && !comes[name] {
 			c.removeNode(name)
+			c.live.Remove(name) // with the pods that it would have come with
 		}
 	}
 	c.recount = false
@@ -141,7 +143,7 @@ func (c *cluster) likeOf(g *group, sample *v1.Node) *predicates.Node {
 	var t *cloudprovider.Template
 	switch {
 	case sample != nil:
-		t = template.OfNode(g.id, sample, c.podsOn(sample.Name), c.o.StartupTaints)
+		t = template.OfNode(g.id, sample, c.live.Node(sample.Name).Pods, c.o.StartupTaints)
 	case g.template.Node != nil:
 		t = template.OfCloud(g.id, g.template, nil, c.o.StartupTaints)
 	default:
@@ -204,16 +206,6 @@ func (c *cluster) bringsAny() bool {
 			if !g.Paused && !g.Full {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-// byKarpenter reports whether Karpenter has made a node.
-func byKarpenter(n *v1.Node) bool {
-	for key := range n.Labels {
-		if strings.HasPrefix(key, "karpenter.sh/") {
-			return true
 		}
 	}
 	return false

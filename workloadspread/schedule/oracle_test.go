@@ -69,8 +69,13 @@ func TestRoomEqualsTheFiltersFromScratch(t *testing.T) {
 		}
 		f.clock.Step(time.Hour)
 		f.ask("x")
-		if len(f.c.pods)+len(f.c.pending)+len(f.c.on) > 0 {
-			r.Fatalf("%d pods, %d pending, pods on %d nodes are left", len(f.c.pods), len(f.c.pending), len(f.c.on))
+		if len(f.c.pods)+len(f.c.pending) > 0 {
+			r.Fatalf("%d pods, %d pending are left", len(f.c.pods), len(f.c.pending))
+		}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if left := f.c.live.Node(name).Pods; len(left) > 0 {
+				r.Fatalf("%d pods are left on node %s", len(left), name)
+			}
 		}
 	})
 }
@@ -125,7 +130,7 @@ func (d drawer) compare(f *fixture, checker *predicates.Checker, p *v1.Pod) {
 	f.Room(f.t.Context(), nil) // takes that over
 	var nodes []predicates.Node
 	for _, name := range slices.Sorted(maps.Keys(f.c.nodes)) {
-		nodes = append(nodes, predicates.Node{Node: f.c.nodes[name].ready, Pods: f.c.podsOn(name)})
+		nodes = append(nodes, f.c.live.Node(name))
 	}
 	fits := func(p *v1.Pod) bool {
 		reasons, err := checker.Reasons(nodes, p)
