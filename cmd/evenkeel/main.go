@@ -136,7 +136,7 @@ var errReported = errors.New("failed")
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // grace is how long what only computes may go on after a signal.
-const grace = 900 * time.Millisecond
+const grace = 500 * time.Millisecond
 
 // promptly is the work of a command that only reads, computes and prints: a signal ends it soon, wherever it
 // is, and there is nothing to undo.

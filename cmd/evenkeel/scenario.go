@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -199,9 +200,14 @@ func addNew(to *simulate.Dump, open document.Open, files []string, limit int64) 
 }
 
 // writeScenario writes the scenario as YAML, with groups of which only the bounds are known as a
-// comment.
+// comment. Objects are written one by one, as they may be very many.
 func writeScenario(to io.Writer, from *simulate.Dumped) error {
-	raw, err := json.Marshal(from.Scenario)
+	scenario := *from.Scenario
+	scenario.Spec.Objects = nil
+	if len(from.Scenario.Spec.Objects) > 0 {
+		scenario.Spec.Objects = []json.RawMessage{json.RawMessage(`"` + objectsHere + `"`)}
+	}
+	raw, err := json.Marshal(scenario)
 	if err != nil {
 		return err
 	}
@@ -219,9 +225,29 @@ func writeScenario(to io.Writer, from *simulate.Dumped) error {
 		comment = "\n" + strings.TrimSuffix(comment, "\n")
 		text = bytes.Replace(text, []byte(next), []byte(strings.ReplaceAll(comment, "\n", "\n  # ")+next), 1)
 	}
-	_, err = to.Write(text)
-	return err
+	before, after, _ := bytes.Cut(text, []byte("  - "+objectsHere+"\n"))
+	out := bufio.NewWriter(to)
+	_, _ = out.Write(before) // Flush returns the error
+	for _, object := range from.Scenario.Spec.Objects {
+		text, err := document.ToYAML(object)
+		if err != nil {
+			return err
+		}
+		indent := "  - "
+		for line := range bytes.Lines(text) {
+			if len(line) > 1 {
+				_, _ = out.WriteString(indent)
+			}
+			_, _ = out.Write(line)
+			indent = "    "
+		}
+	}
+	_, _ = out.Write(after)
+	return out.Flush()
 }
+
+// objectsHere stands for the objects of a scenario.
+const objectsHere = "the objects stand here"
 
 const emptyGroup = `- name: %q
   min: %d
