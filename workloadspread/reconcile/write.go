@@ -2,22 +2,20 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -27,10 +25,8 @@ const writesAtATime = 8
 
 // mark is the metadata to write to a pod.
 type mark struct {
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// UID makes the API server refuse the patch for another pod of the same name.
-	UID types.UID `json:"uid"`
+	labels      map[string]string
+	annotations map[string]*string
 }
 
 // do writes what was decided, once the status is stored. A pod that is gone needs no write. It reports whether a pod
@@ -39,15 +35,12 @@ func (r *reconciler) do(ctx context.Context, s *v1alpha1.WorkloadSpread, d *work
 	pods, marks := marksOf(d)
 	results := make([]error, len(pods), len(pods)+len(d.Delete))
 	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), writesAtATime, len(pods), func(i int) {
-		patch, err := json.Marshal(map[string]*mark{"metadata": marks[pods[i].UID]})
-		if err == nil {
-			err = r.client.Patch(ctx, named(pods[i]), client.RawPatch(types.MergePatchType, patch))
-		}
-		r.metrics.wrote(opMark, err)
-		results[i] = err
+		m := marks[pods[i].UID]
+		results[i] = passes.PatchMetadata(ctx, r.client, pods[i], m.labels, m.annotations)
+		r.metrics.wrote(opMark, results[i])
 	})
 	for _, gone := range d.Delete { // if it has not changed since it was seen
-		err := r.client.Delete(ctx, named(gone.Pod), client.Preconditions{UID: &gone.Pod.UID, ResourceVersion: &gone.Pod.ResourceVersion})
+		err := r.client.Delete(ctx, gone.Pod, client.Preconditions{UID: &gone.Pod.UID, ResourceVersion: &gone.Pod.ResourceVersion})
 		r.metrics.wrote(opDelete, err)
 		if err == nil {
 			logr.FromContextOrDiscard(ctx).Info("Deleted a pod", "pod", gone.Pod.Name, "why", "it "+gone.Why)
@@ -72,26 +65,23 @@ func marksOf(d *workloadspread.Decision) ([]*v1.Pod, map[types.UID]*mark) {
 	marks, pods := map[types.UID]*mark{}, []*v1.Pod{}
 	of := func(pod *v1.Pod) *mark {
 		if marks[pod.UID] == nil {
-			marks[pod.UID] = &mark{UID: pod.UID, Annotations: map[string]string{}}
+			marks[pod.UID] = &mark{annotations: map[string]*string{}}
 			pods = append(pods, pod)
 		}
 		return marks[pod.UID]
 	}
 	for _, a := range d.Assign {
 		m := of(a.Pod)
-		m.Labels = a.Labels
-		maps.Copy(m.Annotations, a.Annotations)
+		m.labels = a.Labels
+		for key, value := range a.Annotations {
+			m.annotations[key] = &value
+		}
 	}
 	for _, c := range d.Costs {
 		if slices.ContainsFunc(d.Delete, func(gone workloadspread.Deletion) bool { return gone.Pod.UID == c.Pod.UID }) {
 			continue // a pod that changes is not deleted
 		}
-		of(c.Pod).Annotations[workloadspread.AnnotationCost] = strconv.Itoa(int(c.Cost))
+		of(c.Pod).annotations[workloadspread.AnnotationCost] = new(strconv.Itoa(int(c.Cost)))
 	}
 	return pods, marks
-}
-
-// named is an object of the name of a pod.
-func named(pod *v1.Pod) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
