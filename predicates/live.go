@@ -143,6 +143,14 @@ func (l *Live) Drop(objects ...runtime.Object) error {
 	return nil
 }
 
+// HasClaim reports whether there is a claim of a volume.
+func (l *Live) HasClaim(namespace, name string) bool {
+	l.s.c.mu.Lock()
+	defer l.s.c.mu.Unlock()
+	_, there := l.s.c.storage.claim(namespace + "/" + name)
+	return there
+}
+
 // looked makes void what depends on objects: no table does on volumes and claims.
 func (l *Live) looked(objects []runtime.Object) {
 	for _, o := range objects {

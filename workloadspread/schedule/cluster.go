@@ -26,7 +26,6 @@ type cluster struct {
 	nodes   map[string]*nodeInfo
 	pods    map[string]*podInfo // by nameOf or askedOf
 	pending map[*podInfo]bool   // those that have no node
-	claims  map[string]bool     // that exist
 	next    time.Time           // of the next review
 	autoscaler
 }
@@ -50,7 +49,7 @@ type podInfo struct {
 
 func newCluster(o *Options, live *predicates.Live) *cluster {
 	return &cluster{
-		o: o, live: live, nodes: map[string]*nodeInfo{}, pods: map[string]*podInfo{}, pending: map[*podInfo]bool{}, claims: map[string]bool{},
+		o: o, live: live, nodes: map[string]*nodeInfo{}, pods: map[string]*podInfo{}, pending: map[*podInfo]bool{},
 	}
 }
 
@@ -311,6 +310,6 @@ func (c *cluster) understood(p *v1.Pod) bool {
 		return false
 	}
 	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
-		return v.Ephemeral != nil || v.PersistentVolumeClaim != nil && !c.claims[p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
+		return v.Ephemeral != nil || v.PersistentVolumeClaim != nil && !c.live.HasClaim(p.Namespace, v.PersistentVolumeClaim.ClaimName)
 	})
 }

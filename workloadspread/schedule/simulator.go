@@ -38,10 +38,8 @@ const (
 	// AutoscalerAuto takes what is found: node groups, a status of Cluster Autoscaler that is not older
 	// than some minutes, or nodes of Karpenter. Default.
 	AutoscalerAuto Autoscaler = "Auto"
-	// AutoscalerAlways assumes one that can bring any node, unless node groups are known.
-	AutoscalerAlways Autoscaler = "Always"
-	// AutoscalerNever assumes none.
-	AutoscalerNever Autoscaler = "Never"
+	// AutoscalerAlways assumes one that can bring any node, unless node groups are known, AutoscalerNever none.
+	AutoscalerAlways, AutoscalerNever Autoscaler = "Always", "Never"
 )
 
 // Options of a Simulator. The zero value asks about every node, and takes an autoscaler to be there if

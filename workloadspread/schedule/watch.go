@@ -17,21 +17,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/provisioning"
 )
 
-// object takes over an object that the filters look up, or that it is gone.
-func (c *cluster) object(o client.Object, gone bool) error {
-	claim, is := o.(*v1.PersistentVolumeClaim)
-	if is {
-		delete(c.claims, claim.Namespace+"/"+claim.Name)
-	}
-	if gone {
-		return c.live.Drop(o)
-	}
-	if is {
-		c.claims[claim.Namespace+"/"+claim.Name] = true
-	}
-	return c.live.Put(o)
-}
-
 // Kinds are those that Watch needs. A cache that may not read one of them is never filled.
 func Kinds() []client.Object {
 	return []client.Object{
@@ -73,8 +58,12 @@ func (s *Simulator) changed(o client.Object, gone bool) {
 			} else {
 				c.setPod(o)
 			}
-		default:
-			if err := c.object(o, gone); err != nil {
+		default: // the filters look it up
+			put := c.live.Put
+			if gone {
+				put = c.live.Drop
+			}
+			if err := put(o); err != nil {
 				s.o.Log.Error(err, "Cannot take over an object", "name", o.GetName())
 			}
 		}
