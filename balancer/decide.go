@@ -103,7 +103,6 @@ func Decide(in Input) (Decision, error) {
 	return d, nil
 }
 
-// A target is one target during a decision.
 type target struct {
 	spec   v1alpha1.BalancerTarget
 	before v1alpha1.BalancerTargetStatus // what the last decision stored; empty for a new target
@@ -133,7 +132,6 @@ type pass struct {
 	moves                     *v1alpha1.ReplicaMoves // the count of moves to store
 }
 
-// newPass takes in the observations.
 func newPass(in Input) (*pass, error) {
 	p := &pass{in: in, timer: podhealth.Timer{Now: in.Now}}
 	if f := in.Spec.Policy.Fallback; f != nil {
@@ -174,7 +172,6 @@ func newPass(in Input) (*pass, error) {
 	return p, nil
 }
 
-// observe takes in what was observed of a target.
 func (p *pass) observe(t *target, o TargetObservation) {
 	if o.Missing {
 		t.health.Pinned = true
@@ -218,7 +215,6 @@ func overwritten(o TargetObservation, before *v1alpha1.BalancerTargetStatus) boo
 	return !between && (o.Written == nil || o.Replicas != *o.Written)
 }
 
-// healthOf is the health of a target as the status has it.
 func healthOf(s *v1alpha1.BalancerTargetStatus) replica.Health {
 	return replica.Health{
 		Size: s.Current, Running: s.Running, NotStarted: s.NotStarted, BelowSizeSince: s.BelowSizeSince,
@@ -226,7 +222,6 @@ func healthOf(s *v1alpha1.BalancerTargetStatus) replica.Health {
 	}
 }
 
-// record writes the health of the target to its status.
 func (t *target) record() {
 	s, h := &t.status, t.health.Now
 	s.Current, s.Running, s.NotStarted, s.BelowSizeSince = h.Size, h.Running, h.NotStarted, h.BelowSizeSince

@@ -29,7 +29,6 @@ func keptFor(s v1alpha1.BalancerTargetStatus) int {
 	return slices.IndexFunc(kept, func(k struct{ target, event, condition string }) bool { return k.target == s.Reason })
 }
 
-// events are about what is new in this decision.
 func (p *pass) events(writes []Write) (events podhealth.Events) {
 	for _, t := range p.targets {
 		name, s := t.spec.Name, t.status
@@ -85,7 +84,6 @@ func (p *pass) noRoom() podhealth.Because {
 	return podhealth.Because{Reason: ReasonNoRoom, Message: replicas(p.waiting) + " cannot run on any target"}
 }
 
-// available is the condition whether as many replicas run as are asked for.
 func (p *pass) available(s v1alpha1.BalancerStatus) metav1.Condition {
 	text := fmt.Sprintf("%s run, %d are asked for", replicas(s.Running), p.asked)
 	return podhealth.Either(v1alpha1.ConditionAvailable, s.Running >= p.asked,
@@ -157,5 +155,4 @@ func refuse(in Input, problem string) Decision {
 	return d
 }
 
-// replicas is the number of replicas in words.
 func replicas[N int32 | int64](n N) string { return spelling.Count(n, "replica") }

@@ -156,7 +156,6 @@ func why(s v1alpha1.BalancerTargetStatus) string {
 	return replica.Why(s.Reason, "its share of the proportions")
 }
 
-// message explains what a target is to have.
 func message(s v1alpha1.BalancerTargetStatus) string {
 	text := why(s)
 	if s.Capacity != nil {

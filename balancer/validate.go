@@ -32,7 +32,6 @@ func Validate(key string, spec *v1alpha1.BalancerSpec) field.ErrorList {
 	return c.Errors
 }
 
-// checker collects the errors.
 type checker struct {
 	admission.Checker
 	key   string

@@ -123,7 +123,10 @@ type Decision struct {
 //
 // An invalid spec is not an error: it becomes a condition and an event, and nothing is written.
 // Decide returns an error if a cluster is observed twice.
-func Decide(in Input) (Decision, error) {
+func Decide(in Input) (Decision, error) { return decide(in, nil) }
+
+// decide makes a decision. Explain is called when the replicas are shared, if it is set.
+func decide(in Input, explain func(*pass) error) (Decision, error) {
 	preferences, err := preferencesOf(&in)
 	if err == nil {
 		err = Validate(&in.Spec).ToAggregate()
@@ -138,6 +141,11 @@ func Decide(in Input) (Decision, error) {
 	if err := p.share(); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
+	if explain != nil {
+		if err := explain(p); err != nil {
+			return Decision{}, err
+		}
+	}
 	d := Decision{Writes: p.pace()}
 	d.Status = p.status()
 	d.Status.Conditions = p.conditions(d.Status, d.Writes)
@@ -146,7 +154,6 @@ func Decide(in Input) (Decision, error) {
 	return d, nil
 }
 
-// A member is one cluster during a decision.
 type member struct {
 	Cluster
 	before v1alpha1.FederatedClusterStatus // what the last decision stored; empty for a new cluster
@@ -178,7 +185,6 @@ type pass struct {
 	trace func(*node, apportion.Request, apportion.Result) error
 }
 
-// newPass takes in the observations.
 func newPass(in Input, preferences *preferences) (*pass, error) {
 	p := &pass{
 		in: in, preferences: preferences, revision: Revision(&in.Spec), timer: podhealth.Timer{Now: in.Now},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -69,28 +68,16 @@ type Part struct {
 }
 
 // Explain makes the decision that [Decide] makes, and shows how its numbers came about.
-func Explain(in Input) (Explanation, error) {
-	d, err := Decide(in)
-	if err != nil {
-		return Explanation{}, err
-	}
-	e := Explanation{Decision: d, Steps: []Step{}}
-	if settled := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionSettled); settled != nil && settled.Reason == ReasonInvalidSpec {
-		return e, nil
-	}
-	preferences, err := preferencesOf(&in)
-	if err != nil {
-		return e, err
-	}
-	p, err := newPass(in, preferences)
-	if err != nil {
-		return e, err
-	}
-	if err := p.share(); err != nil {
-		return e, err
-	}
+func Explain(in Input) (e Explanation, err error) {
+	e.Steps = []Step{}
+	e.Decision, err = decide(in, e.explain)
+	return e, err
+}
+
+func (e *Explanation) explain(p *pass) error {
 	given := map[string]int64{} // what was given to later steps
-	trace := func(n *node, request apportion.Request, result apportion.Result) error {
+	targets := p.targets()
+	p.trace = func(n *node, request apportion.Request, result apportion.Result) error {
 		if total, ok := given[n.words]; ok {
 			request.Replicas = total
 		}
@@ -103,19 +90,17 @@ func Explain(in Input) (Explanation, error) {
 		e.Steps = append(e.Steps, s)
 		return err
 	}
-	targets := p.targets()
-	p.trace = trace
 	if _, err := p.layout(targets); err != nil {
-		return e, err
+		return err
 	}
 	for _, m := range p.members {
 		a := Applied{Name: m.Name, Entry: m.entry, Awaited: p.awaited(&m)}
 		if m.entry != "" {
-			a.Tier, a.Preference = preferences.Clusters[m.entry].Tier, preferences.within(m.entry, m.Name)
+			a.Tier, a.Preference = p.preferences.Clusters[m.entry].Tier, p.preferences.within(m.entry, m.Name)
 		}
 		e.Clusters = append(e.Clusters, a)
 	}
-	return e, nil
+	return nil
 }
 
 // Named are the clusters that the preferences name, in the spec or in an annotation, and whether

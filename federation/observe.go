@@ -168,7 +168,6 @@ func (p *pass) learn() {
 	}
 }
 
-// healthOf is the health of a cluster as the status has it.
 func healthOf(s *v1alpha1.FederatedClusterStatus) replica.Health {
 	return replica.Health{
 		Size: s.Written, Running: s.Running, NotStarted: s.Unschedulable + s.Uncreated, Uncreated: s.Uncreated, BelowSizeSince: s.BelowSizeSince,
@@ -176,7 +175,6 @@ func healthOf(s *v1alpha1.FederatedClusterStatus) replica.Health {
 	}
 }
 
-// record writes the health of a cluster to its status.
 func (m *member) record() {
 	s, h := &m.status, m.health.Now
 	s.Running, s.Unschedulable, s.Uncreated, s.BelowSizeSince = h.Running, h.NotStarted-h.Uncreated, h.Uncreated, h.BelowSizeSince

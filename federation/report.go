@@ -235,24 +235,25 @@ func (p *pass) written(events *podhealth.Events, w Write, writes []Write) {
 	}
 }
 
+func warning(cluster, reason, format string, args ...any) podhealth.Event {
+	return podhealth.Event{Type: v1.EventTypeWarning, Reason: reason, About: cluster, Message: fmt.Sprintf(format, args...)}
+}
+
 // OverwroteForeign is the event when an object was overwritten that was not written for the
 // FederatedReplicaSet and had a number of replicas.
 func OverwroteForeign(cluster string, replicas int32) podhealth.Event {
-	text := fmt.Sprintf("overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(replicas))
-	return podhealth.Event{Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster, Message: text}
+	return warning(cluster, ReasonOverwritten, "overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(replicas))
 }
 
 // OverwroteChange is the event when the content of a local object was overwritten that somebody
 // else had changed.
 func OverwroteChange(cluster string) podhealth.Event {
-	text := fmt.Sprintf("overwrote a change of the object in cluster %s by somebody else", cluster)
-	return podhealth.Event{Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster, Message: text}
+	return warning(cluster, ReasonOverwritten, "overwrote a change of the object in cluster %s by somebody else", cluster)
 }
 
 // LeftBehind is the event when an object is not deleted because it was somebody else's before.
 func LeftBehind(cluster string) podhealth.Event {
-	text := fmt.Sprintf("left the object in cluster %s behind instead of deleting it: it was somebody else's before", cluster)
-	return podhealth.Event{Type: v1.EventTypeWarning, Reason: ReasonLeftBehind, About: cluster, Message: text}
+	return warning(cluster, ReasonLeftBehind, "left the object in cluster %s behind instead of deleting it: it was somebody else's before", cluster)
 }
 
 // recipients names the clusters that grow while the number asked for stays; empty if none does.

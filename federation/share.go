@@ -91,7 +91,6 @@ func (p *pass) rebalanced(targets map[string]apportion.Target) (map[string]share
 	return free.layout(targets)
 }
 
-// layout distributes the replicas over targets.
 func (p *pass) layout(targets map[string]apportion.Target) (map[string]share, error) {
 	shares := make(map[string]share, len(targets))
 	if len(targets) == 0 {
@@ -257,7 +256,6 @@ func (m *member) explain(s share) string {
 // fewNames is how many clusters are named at most in a message.
 const fewNames = 3
 
-// inWords is a number of replicas in words.
 func inWords[N int32 | int64](n N) string { return spelling.Count(n, "replica") }
 
 // verb is the one of two forms of a verb that goes with a number.

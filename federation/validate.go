@@ -39,7 +39,6 @@ func Validate(spec *v1alpha1.FederatedReplicaSetSpec) field.ErrorList {
 	return c.Errors
 }
 
-// checker collects the errors.
 type checker struct{ admission.Checker }
 
 func (c *checker) selector(at *field.Path, spec *v1alpha1.FederatedReplicaSetSpec) {

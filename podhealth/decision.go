@@ -66,9 +66,6 @@ func (e *Events) Warn(before []metav1.Condition, c metav1.Condition) {
 	}
 }
 
-// instant is the shortest time after a deadline at which the deadline has passed.
-const instant = time.Nanosecond
-
 // Timer holds the time of a decision, and collects the earliest time after it at which time alone
 // may change the decision.
 type Timer struct {
@@ -84,7 +81,7 @@ func (t *Timer) At(when time.Time) {
 }
 
 // After adds the first time at which the deadline has passed.
-func (t *Timer) After(deadline time.Time) { t.At(deadline.Add(instant)) }
+func (t *Timer) After(deadline time.Time) { t.At(deadline.Add(time.Nanosecond)) }
 
 // Stamp rounds a time down to whole seconds, which is what a status stores.
 func Stamp(now time.Time) *metav1.Time {

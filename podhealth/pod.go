@@ -8,15 +8,9 @@ import (
 )
 
 const (
-	// crashLoopBackOff is the reason that the kubelet gives for a container that waits after a
-	// crash.
-	crashLoopBackOff = "CrashLoopBackOff"
-	// manyRestarts is the number of restarts after which a container that has just started counts
-	// as crash looping.
-	manyRestarts = 3
-	// steadyAfter is how long a container must run until a crash loop counts as over. The kubelet
-	// resets its back-off after the same time.
-	steadyAfter = 10 * time.Minute
+	crashLoopBackOff = "CrashLoopBackOff" // of the kubelet, for a container that waits after a crash
+	manyRestarts     = 3                  // after so many a container that has just started counts as crash looping
+	steadyAfter      = 10 * time.Minute   // a container has to run so long; the kubelet resets its back-off then
 )
 
 // Pod is what a decision needs to know about a pod. Pods can be compared: an update that leaves the
@@ -73,18 +67,13 @@ func Assess(pod *v1.Pod) Pod {
 // that: if it became not ready later, it was ready in between.
 func firstStart(statuses []v1.ContainerStatus) time.Time {
 	var first time.Time
-	add := func(t time.Time) {
-		if !t.IsZero() {
-			first = earlier(first, t)
-		}
-	}
 	for _, s := range statuses {
 		for _, state := range []v1.ContainerState{s.State, s.LastTerminationState} {
-			if state.Running != nil {
-				add(state.Running.StartedAt.Time)
+			if r := state.Running; r != nil && !r.StartedAt.IsZero() {
+				first = earlier(first, r.StartedAt.Time)
 			}
-			if state.Terminated != nil {
-				add(state.Terminated.StartedAt.Time)
+			if t := state.Terminated; t != nil && !t.StartedAt.IsZero() {
+				first = earlier(first, t.StartedAt.Time)
 			}
 		}
 	}
@@ -124,16 +113,10 @@ func (p *Pod) addCrashLoop(s v1.ContainerStatus) {
 type podState int
 
 const (
-	// running pods run and have been ready once.
-	running podState = iota
-	// starting pods have time left to start.
-	starting
-	// notStarted pods have not started in time.
-	notStarted
-	// terminating pods are being deleted and do not count.
-	terminating
-	// ended pods have ended or are lost, and do not count.
-	ended
+	running    podState = iota // it has been ready once
+	starting                   // it has time left
+	notStarted                 // it has not started in time
+	gone                       // it is being deleted, has ended or is lost, and does not count
 )
 
 // Passed reports whether what has lasted since then is past a timeout; 0 is no limit. At the deadline
@@ -145,10 +128,8 @@ func Passed(since time.Time, timeout time.Duration, now time.Time) bool {
 // state is what the pod counts as now, if it may take so long to start.
 func (p Pod) state(now time.Time, timeout time.Duration) podState {
 	switch {
-	case p.Terminating:
-		return terminating
-	case p.Phase != v1.PodRunning && p.Phase != v1.PodPending && p.Phase != "":
-		return ended
+	case p.Terminating, p.Phase != v1.PodRunning && p.Phase != v1.PodPending && p.Phase != "":
+		return gone
 	case p.runs(now):
 		return running
 	case Passed(p.startingSince(now), timeout, now):

@@ -65,14 +65,14 @@ func TestPodStates(t *testing.T) {
 		"pending, to the deadline":   {pod: podOf(v1.PodPending, nil), timeout: time.Hour, want: starting},
 		"pending, past the deadline": {pod: podOf(v1.PodPending, nil), timeout: time.Hour - 1, want: notStarted},
 		"no phase yet":               {pod: podOf("", nil), timeout: 2 * time.Hour, want: starting},
-		"succeeded":                  {pod: podOf(v1.PodSucceeded, nil), want: ended},
-		"failed":                     {pod: podOf(v1.PodFailed, nil), want: ended},
-		"unknown":                    {pod: podOf(v1.PodUnknown, nil), want: ended},
+		"succeeded":                  {pod: podOf(v1.PodSucceeded, nil), want: gone},
+		"failed":                     {pod: podOf(v1.PodFailed, nil), want: gone},
+		"unknown":                    {pod: podOf(v1.PodUnknown, nil), want: gone},
 		"terminating": {
-			pod: podOf(v1.PodRunning, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: terminating,
+			pod: podOf(v1.PodRunning, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: gone,
 		},
 		"pending and terminating": {
-			pod: podOf(v1.PodPending, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: terminating,
+			pod: podOf(v1.PodPending, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: gone,
 		},
 		"crash loop from the start": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionFalse, -time.Hour)

@@ -40,7 +40,6 @@ func Learn(targets []*Target, stabilization time.Duration, t *podhealth.Timer) {
 // missing, and there was no capacity.
 func (t *Target) undecided() bool { return t.Now.Running < t.Now.Size && t.Before.Capacity == nil }
 
-// learning is the state of one call of Learn.
 type learning struct {
 	stabilization time.Duration
 	timer         *podhealth.Timer

@@ -172,7 +172,6 @@ func matters(e event.UpdateEvent) bool {
 	return ok && okay && (podhealth.Assess(before) != podhealth.Assess(after) || !maps.Equal(before.Labels, after.Labels))
 }
 
-// targetNames are the values of the index.
 func targetNames(o client.Object) []string {
 	b, err := parse(o)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
-// The phases of a pass.
 const (
 	phaseRead   = "read"
 	phaseDecide = "decide"
@@ -20,7 +19,6 @@ const (
 	phaseStore  = "store"
 )
 
-// The directions of rescales.
 const up, down = "up", "down"
 
 // seen is what the gauges of a Balancer show.
@@ -89,7 +87,6 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, set.Register(registerer)
 }
 
-// wrote counts a write.
 func (m *Metrics) wrote(w balancer.Write, err error) {
 	direction, n := up, int64(w.To)-int64(w.From)
 	if n < 0 {

@@ -23,10 +23,8 @@ import (
 	"github.com/evenkeel/evenkeel/replica"
 )
 
-// readsAtATime is how many targets of a Balancer are read at the same time.
 const readsAtATime = 8
 
-// observation is what a pass has read.
 type observation struct {
 	input  balancer.Input
 	scales map[string]scale.Scale // the Scales that could be read, by target
@@ -108,14 +106,11 @@ func (s sizes) observe(targets []balancer.TargetObservation, now time.Time) time
 	return max(0, timer.Next.Sub(now))
 }
 
-// reading is the result of reading a target.
 type reading struct {
-	scale   scale.Scale
-	err     error
-	missing bool // the object certainly does not exist
-	// failed and again are as in an observation.
+	balancer.TargetObservation
+	scale  scale.Scale
 	failed bool
-	again  time.Duration
+	again  time.Duration // as in an observation, as failed is
 }
 
 // read reads the targets, several at a time, because each read waits for the API server.
@@ -133,11 +128,12 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	key := client.ObjectKeyFromObject(b)
 	interval := r.polls.note(key, pollReads(readings))
 	for i, got := range readings {
-		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Missing: got.missing, Replicas: got.scale.Replicas}
+		t := got.TargetObservation
+		t.Name, t.Replicas = b.Spec.Targets[i].Name, got.scale.Replicas
 		if size, ok := r.memory(key).unstored[t.Name]; ok {
 			t.Written = &size
 		}
-		if got.err == nil {
+		if t.Err == nil {
 			o.scales[t.Name] = got.scale
 		}
 		o.input.Targets = append(o.input.Targets, t)
@@ -159,12 +155,12 @@ func pollReads(readings []reading) int {
 
 // readOne reads the Scale of a target and watches the target.
 func (r *reconciler) readOne(ctx context.Context, namespace string, ref v1alpha1.ScaleTargetReference) (out reading) {
-	out.scale, out.err = r.scales.Get(ctx, namespace, ref)
-	if out.err == nil {
+	out.scale, out.Err = r.scales.Get(ctx, namespace, ref)
+	if out.Err == nil {
 		out.again = r.watcher.Watch(out.scale.Resource, out.scale.Namespace)
 		return out
 	}
-	switch scale.ReasonOf(out.err) {
+	switch scale.ReasonOf(out.Err) {
 	case scale.ReasonInvalidReference: // until the Balancer is changed
 	case scale.ReasonNotFound:
 		resource, err := r.scales.Resolve(ref)
@@ -172,7 +168,7 @@ func (r *reconciler) readOne(ctx context.Context, namespace string, ref v1alpha1
 			out.failed = true
 			break
 		}
-		out.missing = true
+		out.Missing = true
 		out.again = r.watcher.Watch(resource, namespace)
 	default:
 		out.failed = true

@@ -92,7 +92,6 @@ func (s *balancers) of(u *unstructured.Unstructured) *v1alpha1.Balancer {
 	return b
 }
 
-// forget drops a Balancer that does not exist any more.
 func (s *balancers) forget(key types.NamespacedName) {
 	s.parsed.Range(func(uid, known any) bool {
 		if b := known.(version).balancer; b == nil || client.ObjectKeyFromObject(b) == key {

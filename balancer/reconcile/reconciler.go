@@ -26,7 +26,6 @@ import (
 	"github.com/evenkeel/evenkeel/replica"
 )
 
-// action is the action of all events.
 const action = "Balance"
 
 // reasonMalformed is the reason of the event about a Balancer that does not parse.
@@ -202,7 +201,6 @@ func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text stri
 	r.events.Record(b, related, kind, reason, text)
 }
 
-// forget drops all that is known about a Balancer that does not exist any more.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.retries.Forget(key)
 	r.known.Delete(key)

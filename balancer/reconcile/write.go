@@ -23,7 +23,6 @@ import (
 // written.
 const reasonNotWritten = "NotWritten"
 
-// outcome is the result of a write.
 type outcome struct {
 	balancer.Write       // as it was made: To is nearer to From if a part was held back
 	wanted         int32 // To as it was decided

@@ -11,7 +11,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
-// The phases of a pass.
 const (
 	phaseObserve = "observe"
 	phaseDecide  = "decide"
@@ -75,7 +74,6 @@ func (m *Metrics) passed(changed bool, writes int, err error) {
 	m.passes.WithLabelValues(result).Inc()
 }
 
-// wrote counts a write.
 func (m *Metrics) wrote(w federation.Write, took time.Duration, err error) {
 	if err == nil {
 		m.moves.Add(float64(w.Moves))
