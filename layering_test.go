@@ -84,7 +84,7 @@ var table = []row{
 	{layer: edges, path: "internal/controller", only: []string{"internal/metricset"}, peers: []string{"internal/metricset"}},
 	{layer: edges, path: "internal/controller/owners", only: none, banned: logging},
 	{layer: edges, path: "internal/controller/passes", only: none, banned: logging},
-	{layer: edges, path: "internal/controller/podcache", only: []string{"podhealth"}, banned: logging},
+	{layer: edges, path: "internal/controller/podcache", only: none, banned: logging},
 	{layer: edges, path: "internal/controller/scale", only: []string{"api/v1alpha1", "internal/controller/passes"}, peers: []string{"internal/controller/passes"}},
 	{layer: edges, path: "internal/document", only: []string{"internal/admission", "api/v1alpha1", "internal/spelling"}, banned: logging},
 	{layer: edges, path: "internal/document/live", only: []string{"internal/document"}, peers: []string{"internal/document"}, banned: append([]string{"os"}, logging...)},

@@ -9,8 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Trim returns a transform for a cache of pods. Of the annotations it keeps those that are named, of
@@ -24,12 +22,18 @@ func Trim(annotations []string, conditions ...v1.PodConditionType) func(any) (an
 		if !ok {
 			return object, nil
 		}
-		trimmed, err := podhealth.Trim(pod)
-		if err != nil {
-			return nil, err
+		out := &v1.Pod{
+			TypeMeta: pod.TypeMeta, Spec: *specs.shared(&pod.Spec),
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
+				CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, OwnerReferences: pod.OwnerReferences,
+			},
+			Status: v1.PodStatus{
+				Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName,
+				InitContainerStatuses: statuses(pod.Status.InitContainerStatuses), ContainerStatuses: statuses(pod.Status.ContainerStatuses),
+			},
 		}
-		out := trimmed.(*v1.Pod)
-		out.OwnerReferences = pod.OwnerReferences
+		out.Spec.NodeName = pod.Spec.NodeName
 		for _, key := range annotations {
 			if value, ok := pod.Annotations[key]; ok {
 				if out.Annotations == nil {
@@ -38,15 +42,11 @@ func Trim(annotations []string, conditions ...v1.PodConditionType) func(any) (an
 				out.Annotations[key] = value
 			}
 		}
-		out.Status.Conditions = nil
 		for _, c := range pod.Status.Conditions {
 			if slices.Contains(conditions, c.Type) {
 				out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime})
 			}
 		}
-		out.Status.NominatedNodeName = pod.Status.NominatedNodeName
-		out.Spec = *specs.shared(&pod.Spec)
-		out.Spec.NodeName = pod.Spec.NodeName
 		return out, nil
 	}
 }
@@ -128,6 +128,29 @@ func containers(all []v1.Container) []v1.Container {
 				kept[i].Ports = append(kept[i].Ports, p)
 			}
 		}
+	}
+	return kept
+}
+
+// statuses keeps when containers started and ended, and why they wait: what package podhealth reads.
+func statuses(all []v1.ContainerStatus) []v1.ContainerStatus {
+	if len(all) == 0 {
+		return nil
+	}
+	kept := make([]v1.ContainerStatus, len(all))
+	for i, s := range all {
+		kept[i] = v1.ContainerStatus{RestartCount: s.RestartCount, State: state(s.State), LastTerminationState: state(s.LastTerminationState)}
+	}
+	return kept
+}
+
+func state(s v1.ContainerState) (kept v1.ContainerState) {
+	kept.Running = s.Running
+	if s.Waiting != nil {
+		kept.Waiting = &v1.ContainerStateWaiting{Reason: s.Waiting.Reason}
+	}
+	if t := s.Terminated; t != nil {
+		kept.Terminated = &v1.ContainerStateTerminated{ExitCode: t.ExitCode, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt}
 	}
 	return kept
 }
