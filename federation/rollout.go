@@ -152,45 +152,41 @@ func (m *member) unfinished() bool {
 	return !m.Local.RolledOut || m.status.RollingSince != nil || m.Local.Failing > 0 || m.status.Running < runnable
 }
 
+// What keeps a rollout from being finished in clusters.
+const (
+	outdated = "%s get the new template when all replicas before them run with it"
+	away     = "an earlier template runs in %s, out of reach"
+	rolling  = "pods of an earlier template still run in %s"
+	slowly   = "not all pods with the new template run in %s"
+)
+
 // rollout describes what keeps a rollout from being finished; empty if nothing does.
 func (p *pass) rollout() string {
-	var outdated, away, rolling, others, why []string
+	in := map[string][]string{}
+	var parts, why []string
 	for i := range p.members {
 		m := &p.members[i]
-		switch {
-		case m.Reach != Reachable:
-			if m.status.Written > 0 && m.status.Revision != p.revision {
-				away = append(away, m.Name)
-			}
-			continue
-		case !m.Local.Exists || m.status.Name == "":
-			continue
-		case m.status.Revision != p.revision:
-			outdated = append(outdated, m.Name)
-			continue
+		what := ""
+		switch current := m.status.Revision == p.revision; {
+		case m.Reach != Reachable && m.status.Written > 0 && !current:
+			what = away
+		case m.Reach != Reachable || !m.Local.Exists || m.status.Name == "":
+		case !current:
+			what = outdated
 		case !m.Local.RolledOut:
-			rolling = append(rolling, m.Name)
+			what = rolling
 		case m.unfinished():
-			others = append(others, m.Name)
-		default:
-			continue
+			what = slowly
 		}
-		if text := m.stuck(p.act); text != "" {
+		in[what] = append(in[what], m.Name)
+		if text := m.stuck(p.act); text != "" && (what == rolling || what == slowly) {
 			why = append(why, text)
 		}
 	}
-	var parts []string
-	if len(outdated) > 0 {
-		parts = append(parts, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
-	}
-	if len(away) > 0 {
-		parts = append(parts, "an earlier template runs in "+strings.Join(away, ", ")+", out of reach")
-	}
-	if len(rolling) > 0 {
-		parts = append(parts, "pods of an earlier template still run in "+strings.Join(rolling, ", "))
-	}
-	if len(outdated) > 0 && len(others) > 0 {
-		parts = append(parts, "not all pods with the new template run in "+strings.Join(others, ", "))
+	for _, what := range []string{outdated, away, rolling, slowly} {
+		if names := in[what]; len(names) > 0 && (what != slowly || len(in[outdated]) > 0) {
+			parts = append(parts, fmt.Sprintf(what, strings.Join(names, ", ")))
+		}
 	}
 	if len(parts) == 0 {
 		return ""

@@ -33,32 +33,25 @@ const (
 // changes it then, the target is left alone at once, and for longer.
 func UpdateOverwrites(w *v1alpha1.ReplicaOverwrites, changed bool, generation int64, t *podhealth.Timer) *v1alpha1.ReplicaOverwrites {
 	if w == nil || !LeftAlone(w) && !t.Now.Before(w.LastTime.Add(forgetAfter)) {
-		if !changed {
-			return nil
-		}
-		t.At(t.Now.Add(forgetAfter))
-		return &v1alpha1.ReplicaOverwrites{Count: 1, LastTime: *podhealth.Stamp(t.Now), ObservedGeneration: generation}
+		w = &v1alpha1.ReplicaOverwrites{}
 	}
-	if alone := w.LeftAloneUntil; alone != nil {
-		switch {
-		case changed:
-			w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), podhealth.Stamp(t.Now.Add(pause(w.Count)))
-		case w.ObservedGeneration != generation || !t.Now.Before(alone.Time):
-			w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), nil
+	switch alone := w.LeftAloneUntil; {
+	case changed:
+		if w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), nil; alone == nil {
+			w.Count++
 		}
-	} else if changed {
-		w.Count++
-		w.LastTime = *podhealth.Stamp(t.Now)
 		if w.Count >= maxOverwrites {
 			w.LeftAloneUntil = podhealth.Stamp(t.Now.Add(pause(w.Count)))
 		}
+	case w.Count == 0:
+		return nil
+	case alone != nil && (w.ObservedGeneration != generation || !t.Now.Before(alone.Time)):
+		w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), nil
 	}
 	w.ObservedGeneration = generation
 	end := w.LastTime.Add(forgetAfter)
 	if w.LeftAloneUntil != nil {
 		end = w.LeftAloneUntil.Time
-	} else if !t.Now.Before(end) {
-		return nil
 	}
 	t.At(end)
 	return w

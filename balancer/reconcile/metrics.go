@@ -21,20 +21,14 @@ const (
 
 const up, down = "up", "down"
 
-// seen is what the gauges of a Balancer show.
-type seen struct {
-	*balancer.Input
-	v1alpha1.BalancerStatus
-}
-
 func reason(of ...string) func(v1alpha1.BalancerTargetStatus) bool {
 	return func(t v1alpha1.BalancerTargetStatus) bool { return slices.Contains(of, t.Reason) }
 }
 
 // count makes a gauge of the targets for which something holds.
-func count(which func(v1alpha1.BalancerTargetStatus) bool) func(seen) float64 {
-	return func(s seen) (n float64) {
-		for _, t := range s.BalancerStatus.Targets {
+func count(which func(v1alpha1.BalancerTargetStatus) bool) func(v1alpha1.BalancerStatus) float64 {
+	return func(s v1alpha1.BalancerStatus) (n float64) {
+		for _, t := range s.Targets {
 			if which(t) {
 				n++
 			}
@@ -43,9 +37,9 @@ func count(which func(v1alpha1.BalancerTargetStatus) bool) func(seen) float64 {
 	}
 }
 
-func unplaced(s seen) float64 {
-	n := int64(ptr.Deref(s.Spec.Replicas, 0))
-	for _, t := range s.BalancerStatus.Targets {
+func unplaced(s v1alpha1.BalancerStatus) float64 {
+	n := int64(ptr.Deref(s.RequestedReplicas, 0))
+	for _, t := range s.Targets {
 		n -= int64(t.Desired - t.Pending)
 	}
 	return float64(max(0, n))
@@ -58,7 +52,7 @@ type Metrics struct {
 	set                *metricset.Set
 	phases             *prometheus.HistogramVec
 	rescales, replicas *prometheus.CounterVec
-	gauges             metricset.Gauges[seen]
+	gauges             metricset.Gauges[v1alpha1.BalancerStatus]
 	malformed          *prometheus.GaugeVec // 1 for a Balancer that does not parse
 }
 
@@ -73,8 +67,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		replicas:  set.Counter("rescaled_replicas_total", "Replicas added to and removed from targets, by direction.", "direction"),
 		malformed: set.Gauge("malformed", "1 for a Balancer that does not parse and is left alone.", "namespace", "name"),
 	}
-	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by Balancer.", func(s seen) float64 { return float64(ptr.Deref(s.RequestedReplicas, 0)) })
-	m.gauges.Add(set, "running_replicas", "Replicas that run, by Balancer.", func(s seen) float64 { return float64(s.Running) })
+	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by Balancer.", func(s v1alpha1.BalancerStatus) float64 { return float64(ptr.Deref(s.RequestedReplicas, 0)) })
+	m.gauges.Add(set, "running_replicas", "Replicas that run, by Balancer.", func(s v1alpha1.BalancerStatus) float64 { return float64(s.Running) })
 	m.gauges.Add(set, "fallbacks_active", "Targets whose replicas other targets run because they have not started in time, by Balancer.",
 		count(func(t v1alpha1.BalancerTargetStatus) bool { return t.Capacity != nil }))
 	m.gauges.Add(set, "unplaced_replicas", "Replicas that no target is able to run now, by Balancer.", unplaced)

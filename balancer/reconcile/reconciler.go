@@ -133,7 +133,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
 			r.event(b, "", v1.EventTypeWarning, reasonNotWritten, text)
 		}
-		r.metrics.gauges.See(key, seen{&found.input, status})
+		r.metrics.gauges.See(key, status)
 	}
 	lap(phaseStore)
 	if failures != nil && !apierrors.IsConflict(failures) {
