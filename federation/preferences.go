@@ -110,7 +110,7 @@ func (p *preferences) unclear(members []member) string {
 	for _, name := range slices.Sorted(maps.Keys(p.Clusters)) {
 		e := p.Clusters[name]
 		if e.Weight == nil {
-			note("%s has no weight, which means 0: %s; set weight, or weight: 0 if this is meant", entryName(name), onlyMinimum(e.ClusterPreference, "it has"))
+			note("%s has no weight, which means 0: %s; set weight, or weight: 0 if this is meant", entryName(name), onlyMinimum(e.ClusterPreference))
 		}
 		switch {
 		case e.Selector != nil && !used[name]:
@@ -120,7 +120,7 @@ func (p *preferences) unclear(members []member) string {
 		}
 		for _, inner := range slices.Sorted(maps.Keys(e.Clusters)) {
 			if c := e.Clusters[inner]; c.Weight == nil {
-				note("%s has no weight for %s, which means 0: %s", entryName(name), inner, onlyMinimum(c, "it has"))
+				note("%s has no weight for %s, which means 0: %s", entryName(name), inner, onlyMinimum(c))
 			}
 		}
 	}
@@ -128,11 +128,11 @@ func (p *preferences) unclear(members []member) string {
 }
 
 // onlyMinimum says what an entry of weight 0 amounts to.
-func onlyMinimum(c v1alpha1.ClusterPreference, subject string) string {
+func onlyMinimum(c v1alpha1.ClusterPreference) string {
 	if c.MinReplicas == nil || *c.MinReplicas == 0 {
-		return subject + " no replicas"
+		return "it has no replicas"
 	}
-	return fmt.Sprintf("%s no more than its minReplicas, %d", subject, *c.MinReplicas)
+	return fmt.Sprintf("it has no more than its minReplicas, %d", *c.MinReplicas)
 }
 
 func entryName(name string) string { return fmt.Sprintf("the entry %q", name) }

@@ -105,7 +105,7 @@ func (p *pass) targets() map[string]apportion.Target {
 	var minimums int64
 	for i := range p.members {
 		m := &p.members[i]
-		if !p.takesPart(m) {
+		if m.entry == "" || m.Reach == Lost || m.status.Name == "" {
 			continue
 		}
 		t := p.target(m)
@@ -120,11 +120,6 @@ func (p *pass) targets() map[string]apportion.Target {
 	}
 	p.takeNothingOver(targets)
 	return targets
-}
-
-// takesPart reports whether a cluster has a share of the replicas.
-func (p *pass) takesPart(m *member) bool {
-	return m.entry != "" && m.Reach != Lost && m.status.Name != ""
 }
 
 // target is a cluster as a target. A pinned one keeps its size, and is served first.

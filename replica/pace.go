@@ -139,22 +139,16 @@ func StoredMoves(m *v1alpha1.ReplicaMoves, now time.Time) *v1alpha1.ReplicaMoves
 	return MovesUntil(now, m.Count)
 }
 
-// counted is how many moves still count against the limit.
-func counted(m *v1alpha1.ReplicaMoves, now time.Time) int32 {
-	if m == nil || now.Sub(m.LastTime.Time) >= time.Minute {
-		return 0
-	}
-	return m.Count
-}
-
 // WalkWithin takes the steps as far as a limit of moves per minute allows, if there is one, and
 // counts the moves.
 func (p Pace) WalkWithin(limit *int32, before *v1alpha1.ReplicaMoves, steps []Step, t *podhealth.Timer) (Paced, *v1alpha1.ReplicaMoves) {
 	if limit == nil {
 		return p.Walk(steps), nil
 	}
-	moves := StoredMoves(before, t.Now)
-	count := counted(moves, t.Now)
+	moves, count := StoredMoves(before, t.Now), int32(0)
+	if moves != nil && t.Now.Sub(moves.LastTime.Time) < time.Minute {
+		count = moves.Count
+	}
 	p.Limit, p.Budget = int64(*limit), max(0, int64(*limit)-int64(count))
 	walked := p.Walk(steps)
 	if walked.Moved > 0 {

@@ -122,7 +122,7 @@ func (w *lateWorld) pass(now int) {
 		w.in.Targets = append(w.in.Targets, l.seen(w.in.Spec.Targets[i].Name, now))
 		w.in.Pods += int32(len(w.in.Targets[i].Pods)) //nolint:gosec // a few
 	}
-	w.known.observe(w.in.Targets, w.in.Now)
+	w.known.observe(w.in.Targets, &podhealth.Timer{Now: w.in.Now})
 	d, err := balancer.Decide(w.in)
 	if err != nil {
 		w.t.Fatal(err)

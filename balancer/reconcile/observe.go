@@ -31,15 +31,11 @@ type observation struct {
 	// failed reports that something could not be read which may be readable later, without an event
 	// that would say so.
 	failed bool
-	again  time.Duration // how long to wait at most until the next pass; 0 if events announce all changes
+	timer  podhealth.Timer // when the next pass is made at the latest, if no event announces it
 }
 
 // soon requests the next pass within d, unless d is 0.
-func (o *observation) soon(d time.Duration) {
-	if d > 0 && (o.again == 0 || d < o.again) {
-		o.again = d
-	}
-}
+func (o *observation) soon(d time.Duration) { o.timer.At(o.timer.Now.Add(d)) }
 
 // conflict leaves a target alone. The first reason counts.
 func (o *observation) conflict(target, format string, args ...any) {
@@ -63,7 +59,7 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 			Key: client.ObjectKeyFromObject(b).String(), Generation: b.Generation, Spec: b.Spec, Status: b.Status,
 			Conflicts: map[string]string{}, Now: r.clock.Now(),
 		},
-		scales: map[string]scale.Scale{},
+		scales: map[string]scale.Scale{}, timer: podhealth.Timer{Now: r.clock.Now()},
 	}
 	if len(balancer.Validate(o.input.Key, &b.Spec)) > 0 {
 		o.input.Pods = b.Status.Replicas // the decision refuses the spec and changes nothing
@@ -79,17 +75,16 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	if err := r.pods(ctx, b, &o); err != nil {
 		return o, err
 	}
-	o.soon(r.memory(client.ObjectKeyFromObject(b)).sizes.observe(o.input.Targets, o.input.Now))
+	r.memory(client.ObjectKeyFromObject(b)).sizes.observe(o.input.Targets, &o.timer)
 	return o, nil
 }
 
 // sizes are what was read of the sizes of targets, by name.
 type sizes map[string]*replica.Sizes
 
-// observe notes how many pods of each target stay for sure, and returns after how long that changes; 0 if time alone
-// does not change it. A Scale does not say what its workload controller has done: its pods do.
-func (s sizes) observe(targets []balancer.TargetObservation, now time.Time) time.Duration {
-	timer := podhealth.Timer{Now: now}
+// observe notes how many pods of each target stay for sure. A Scale does not say what its workload controller has
+// done: its pods do.
+func (s sizes) observe(targets []balancer.TargetObservation, timer *podhealth.Timer) {
 	maps.DeleteFunc(s, func(name string, _ *replica.Sizes) bool {
 		return !slices.ContainsFunc(targets, func(t balancer.TargetObservation) bool { return t.Name == name })
 	})
@@ -99,18 +94,17 @@ func (s sizes) observe(targets []balancer.TargetObservation, now time.Time) time
 			s[t.Name] = &replica.Sizes{}
 		}
 		if t.Err == nil {
-			s[t.Name].Read(t.Replicas, func(smaller int32) bool { return len(t.Pods) <= int(smaller) }, now)
+			s[t.Name].Read(t.Replicas, func(smaller int32) bool { return len(t.Pods) <= int(smaller) }, timer.Now)
 		}
-		t.Staying = s[t.Name].Staying(&timer)
+		t.Staying = s[t.Name].Staying(timer)
 	}
-	return max(0, timer.Next.Sub(now))
 }
 
 type reading struct {
 	balancer.TargetObservation
 	scale  scale.Scale
 	failed bool
-	again  time.Duration // as in an observation, as failed is
+	again  time.Duration // in which the target must be read again; 0 if an event announces its changes
 }
 
 // read reads the targets, several at a time, because each read waits for the API server.
@@ -126,7 +120,11 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	}
 	_ = group.Wait()
 	key := client.ObjectKeyFromObject(b)
-	interval := r.polls.note(key, pollReads(readings))
+	polled := 0 // a pass that only polls reads all targets
+	if slices.ContainsFunc(readings, func(r reading) bool { return r.again > 0 || r.failed }) {
+		polled = len(readings)
+	}
+	interval := r.polls.note(key, polled)
 	for i, got := range readings {
 		t := got.TargetObservation
 		t.Name, t.Replicas = b.Spec.Targets[i].Name, got.scale.Replicas
@@ -142,15 +140,6 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 			o.soon(max(got.again, interval))
 		}
 	}
-}
-
-// pollReads is how many reads a pass takes that only polls: all of them if any target is not
-// watched or could not be read, else none.
-func pollReads(readings []reading) int {
-	if slices.ContainsFunc(readings, func(r reading) bool { return r.again > 0 || r.failed }) {
-		return len(readings)
-	}
-	return 0
 }
 
 // readOne reads the Scale of a target and watches the target.

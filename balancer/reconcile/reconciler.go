@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -139,6 +138,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	if failures != nil && !apierrors.IsConflict(failures) {
 		return reconcile.Result{}, failures
 	}
+	found.timer.Now = r.clock.Now()
 	if found.failed || done.refused() {
 		found.soon(r.polls.retry(r.retries.When(key)))
 	} else {
@@ -147,10 +147,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	if failures != nil || done.overtaken() {
 		found.soon(passes.FirstRetry) // a change meanwhile is not a reason to wait longer
 	}
-	if !d.Next.IsZero() {
-		found.soon(max(d.Next.Sub(r.clock.Now()), time.Millisecond))
-	}
-	return reconcile.Result{RequeueAfter: found.again}, nil
+	return passes.At(found.timer.Now, d.Next, found.timer.Next), nil
 }
 
 // announce stores moves before they are made. They count even if the status cannot be stored

@@ -105,14 +105,15 @@ func TestSizesOfUnreadTargets(t *testing.T) {
 		want int32
 	}{{size: 9}, {size: 5}, {size: 9, want: 5}, {err: errNotRead, want: 5}, {size: 9, want: 5}} {
 		targets := []balancer.TargetObservation{{Name: "a", Replicas: step.size, Err: step.err, Pods: make([]podhealth.Pod, 9)}, {Name: "b", Err: errNotRead}}
-		again := b.memory(key).sizes.observe(targets, start)
-		if got := ptr.Deref(targets[0].Staying, 0); got != step.want || again > 0 != (step.want > 0) || targets[1].Staying != nil {
-			t.Errorf("step %d: %d stay, look again in %v", i, got, again)
+		timer := podhealth.Timer{Now: start}
+		b.memory(key).sizes.observe(targets, &timer)
+		if got := ptr.Deref(targets[0].Staying, 0); got != step.want || timer.Next.IsZero() != (step.want == 0) || targets[1].Staying != nil {
+			t.Errorf("step %d: %d stay, look again at %v", i, got, timer.Next)
 		}
 	}
 	b.forget(key)
 	targets := []balancer.TargetObservation{{Name: "a", Replicas: 9, Pods: make([]podhealth.Pod, 9)}}
-	if b.memory(key).sizes.observe(targets, start); targets[0].Staying != nil || len(b.memory(key).sizes) != 1 {
+	if b.memory(key).sizes.observe(targets, &podhealth.Timer{Now: start}); targets[0].Staying != nil || len(b.memory(key).sizes) != 1 {
 		t.Error("a Balancer that is gone is remembered")
 	}
 }
