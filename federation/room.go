@@ -1,7 +1,7 @@
 package federation
 
 import (
-	"container/heap"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -125,49 +125,28 @@ func (s *shape) count(nodes []Node, free []Resources) (sum int64) {
 // schedulers do by default, and takes what they need from what is free. It returns how many each
 // node gets.
 func (s *shape) place(n int64, nodes []Node, free []Resources) map[string]int64 {
-	q := &emptiest{nodes: nodes, free: free}
+	emptiest := func(a, b int) int {
+		return cmp.Or(cmp.Compare(nodes[b].unused(free[b]), nodes[a].unused(free[a])), cmp.Compare(a, b))
+	}
+	var order []int
 	for i := range nodes {
 		if n > 0 && s.requests.fits(free[i]) > 0 && s.admits(nodes[i].Object) {
-			q.order = append(q.order, i)
+			order = append(order, i)
 		}
 	}
-	heap.Init(q)
+	slices.SortFunc(order, emptiest)
 	out := map[string]int64{}
-	for ; n > 0 && q.Len() > 0; n-- {
-		i := q.order[0]
-		out[nodes[i].Object.Name]++
-		if free[i].add(-1, s.requests); s.requests.fits(free[i]) > 0 {
-			heap.Fix(q, 0)
-		} else {
-			heap.Pop(q)
+	for ; n > 0 && len(order) > 0; n-- {
+		first := order[0]
+		out[nodes[first].Object.Name]++
+		free[first].add(-1, s.requests)
+		order = slices.Delete(order, 0, 1)
+		if s.requests.fits(free[first]) > 0 {
+			at, _ := slices.BinarySearchFunc(order, first, emptiest)
+			order = slices.Insert(order, at, first)
 		}
 	}
 	return out
-}
-
-// emptiest is a heap of nodes, of which the emptiest is the first.
-type emptiest struct {
-	nodes []Node
-	free  []Resources
-	order []int
-}
-
-func (e *emptiest) Len() int      { return len(e.order) }
-func (e *emptiest) Swap(i, j int) { e.order[i], e.order[j] = e.order[j], e.order[i] }
-func (e *emptiest) Push(x any)    { e.order = append(e.order, x.(int)) }
-
-func (e *emptiest) Pop() any {
-	last := e.order[len(e.order)-1]
-	e.order = e.order[:len(e.order)-1]
-	return last
-}
-
-func (e *emptiest) Less(i, j int) bool {
-	a, b := e.order[i], e.order[j]
-	if x, y := e.nodes[a].unused(e.free[a]), e.nodes[b].unused(e.free[b]); x != y {
-		return x > y
-	}
-	return a < b
 }
 
 // unused is the part of cores and memory that is free, twice.

@@ -160,18 +160,15 @@ func (p *pass) distribute(n *node, total int64, path string, into map[string]sha
 
 // explain says what a tier or a group gets, and why.
 func (n *node) explain(r apportion.TargetResult, policy apportion.Policy) string {
-	why := "its share by weight"
-	switch {
-	case r.Reason == apportion.ReasonCapacity:
-		why = "all that it is able to run"
-	case r.Reason == apportion.ReasonMax:
-		why = "its maximum"
-	case r.Reason == apportion.ReasonMin:
-		why = "its minimum"
-	case r.Reason == apportion.ReasonSticky:
-		why = "replicas stay where they are"
-	case policy == apportion.Priority:
-		why = "tiers are filled in order"
+	why, ok := map[apportion.Reason]string{
+		apportion.ReasonCapacity: "all that it is able to run", apportion.ReasonMax: "its maximum", apportion.ReasonMin: "its minimum",
+		apportion.ReasonSticky: "replicas stay where they are",
+	}[r.Reason]
+	if !ok {
+		why = "its share by weight"
+		if policy == apportion.Priority {
+			why = "tiers are filled in order"
+		}
 	}
 	return fmt.Sprintf("; %s runs %s: %s", n.words, inWords(r.Replicas-r.Pending), why)
 }

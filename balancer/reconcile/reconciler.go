@@ -122,6 +122,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	status := done.correct(&found.input, d.Status, r.clock.Now())
 	lap(phaseWrite)
 
+	refused := slices.ContainsFunc(done, outcome.refused)
 	if failures == nil {
 		done.noteIn(r.memory(key).unstored)
 		failures = r.store(ctx, b, status, d.Adopt)
@@ -129,7 +130,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	if failures == nil {
 		clear(r.memory(key).unstored)
 		r.record(b, d.Events)
-		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
+		if text := notWritten(status); refused && text != notWritten(found.input.Status) {
 			r.event(b, "", v1.EventTypeWarning, reasonNotWritten, text)
 		}
 		r.metrics.gauges.See(key, status)
@@ -139,12 +140,12 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 		return reconcile.Result{}, failures
 	}
 	found.timer.Now = r.clock.Now()
-	if found.failed || done.refused() {
+	if found.failed || refused {
 		found.soon(r.polls.retry(r.retries.When(key)))
 	} else {
 		r.retries.Forget(key)
 	}
-	if failures != nil || done.overtaken() {
+	if failures != nil || slices.ContainsFunc(done, outcome.overtaken) {
 		found.soon(passes.FirstRetry) // a change meanwhile is not a reason to wait longer
 	}
 	return passes.At(found.timer.Now, d.Next, found.timer.Next), nil

@@ -37,22 +37,16 @@ func (o outcome) size() int32 {
 	return o.To
 }
 
+// failed reports whether the size was not written as it was decided.
+func (o outcome) failed() bool { return o.size() != o.wanted }
+
+// refused reports whether the write failed for another reason than a change of the target meanwhile.
+func (o outcome) refused() bool { return o.err != nil && !o.overtaken() }
+
+// overtaken reports whether the write failed because the target changed meanwhile.
+func (o outcome) overtaken() bool { return scale.ReasonOf(o.err) == scale.ReasonConflict }
+
 type outcomes []outcome
-
-// failed reports whether any size was not written as it was decided.
-func (done outcomes) failed() bool {
-	return slices.ContainsFunc(done, func(o outcome) bool { return o.size() != o.wanted })
-}
-
-// refused reports whether a write failed for another reason than a change of the target meanwhile.
-func (done outcomes) refused() bool {
-	return slices.ContainsFunc(done, func(o outcome) bool { return o.err != nil && scale.ReasonOf(o.err) != scale.ReasonConflict })
-}
-
-// overtaken reports whether a write failed because the target changed meanwhile.
-func (done outcomes) overtaken() bool {
-	return slices.ContainsFunc(done, func(o outcome) bool { return scale.ReasonOf(o.err) == scale.ReasonConflict })
-}
 
 // moves is how many replicas were moved, and how many were to be moved but were not. A write of
 // unknown result counts as made.
@@ -156,13 +150,13 @@ func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.W
 // ended now.
 func (done outcomes) correct(in *balancer.Input, status v1alpha1.BalancerStatus, now time.Time) v1alpha1.BalancerStatus {
 	status.Moves = done.moves(in.Status.Moves, status.Moves, now)
-	if !done.failed() {
+	if !slices.ContainsFunc(done, outcome.failed) {
 		return status
 	}
 	status = *status.DeepCopy()
 	var problems []string
 	for _, o := range done {
-		if o.size() == o.wanted {
+		if !o.failed() {
 			continue
 		}
 		i := slices.IndexFunc(status.Targets, func(t v1alpha1.BalancerTargetStatus) bool { return t.Name == o.Target })
@@ -200,7 +194,7 @@ func (r *reconciler) recordWrites(ctx context.Context, b *v1alpha1.Balancer, don
 	log := logr.FromContextOrDiscard(ctx)
 	for _, o := range done {
 		switch {
-		case scale.ReasonOf(o.err) == scale.ReasonConflict:
+		case o.overtaken():
 			log.V(2).Info("Target changed meanwhile", "target", o.Target)
 		case o.err != nil:
 			log.Info("Could not rescale", "target", o.Target, "from", o.From, "to", o.To, "problem", o.err.Error())
