@@ -51,21 +51,11 @@ func claimed(b *v1alpha1.Balancer, what balancer.Object) bool {
 // cycles finds targets that are Balancers and have this one as a direct or indirect target: what is
 // written there would come back. Each Balancer of a cycle leaves the next one alone.
 func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
-	next := func(name string) ([]string, error) {
-		other, err := r.balancers.get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: name})
-		if err != nil {
-			return nil, fmt.Errorf("reading Balancer %s: %w", name, err)
-		}
-		if other == nil {
-			return nil, nil
-		}
-		return balancersAmong(other), nil
-	}
 	for _, t := range b.Spec.Targets {
 		if !isBalancer(t.ScaleTargetRef) {
 			continue
 		}
-		way, err := wayBack(b.Name, t.ScaleTargetRef.Name, next)
+		way, err := wayBack(b.Name, t.ScaleTargetRef.Name, r.balancers.below(ctx, b.Namespace))
 		if err != nil {
 			return err
 		}
@@ -74,6 +64,17 @@ func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observ
 		}
 	}
 	return nil
+}
+
+// below returns the targets of Balancers of a namespace that are Balancers.
+func (s *balancers) below(ctx context.Context, namespace string) func(name string) ([]string, error) {
+	return func(name string) ([]string, error) {
+		b, err := s.get(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+		if b == nil {
+			return nil, err
+		}
+		return balancersAmong(b), nil
+	}
 }
 
 // wayBack is the shortest path from a Balancer through one of its targets back to it; nil if there

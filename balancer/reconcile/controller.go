@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,9 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/internal/metricset"
@@ -102,16 +98,10 @@ type triggers struct {
 // target requests a pass over each Balancer of an object that changed. An object of another kind
 // with the same name costs an unnecessary pass.
 func (t *triggers) target(o scale.Target) {
-	for _, b := range t.named(context.Background(), o.Namespace, o.Name) {
+	list, _ := t.balancers.named(context.Background(), o.Namespace, o.Name) // while no cache runs there are no passes
+	for _, b := range list {
 		t.Pass(client.ObjectKeyFromObject(b), 0)
 	}
-}
-
-// named lists the Balancers that have a target of that name. They are shared and must not be
-// changed.
-func (t *triggers) named(ctx context.Context, namespace, name string) []*v1alpha1.Balancer {
-	list, _ := t.balancers.named(ctx, namespace, name) // while no cache runs there are no passes
-	return list
 }
 
 // rivals requests passes over the Balancers that have, or had, a target in common with one that
@@ -123,31 +113,19 @@ func (t *triggers) rivals() handler.EventHandler {
 		if err != nil {
 			return // it has no targets
 		}
-		for i := range b.Spec.Targets {
-			for _, other := range t.named(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef.Name) {
-				if other.Name != b.Name {
-					q.Add(passes.Request(other))
-				}
+		names := sets.New(targetNames(b)...)
+		list, _ := t.balancers.list(ctx, client.InNamespace(b.Namespace)) // as in target
+		for _, other := range list {
+			related := names.HasAny(targetNames(other)...)
+			if !related && len(balancersAmong(other)) > 0 {
+				way, _ := wayBack(b.Name, other.Name, t.balancers.below(ctx, b.Namespace))
+				related = way != nil
 			}
-		}
-		for above := range t.above(ctx, b) {
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: above}})
+			if related && other.Name != b.Name {
+				q.Add(passes.Request(other))
+			}
 		}
 	})
-}
-
-// above are the names of the Balancers that have a Balancer as a direct or indirect target.
-func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[string] {
-	found := sets.New[string]()
-	for queue := []string{b.Name}; len(queue) > 0; queue = queue[1:] {
-		for _, other := range t.named(ctx, b.Namespace, queue[0]) {
-			if other.Name != b.Name && !found.Has(other.Name) && slices.Contains(balancersAmong(other), queue[0]) {
-				found.Insert(other.Name)
-				queue = append(queue, other.Name)
-			}
-		}
-	}
-	return found
 }
 
 // pods requests passes over the Balancers that select a pod that changed.
@@ -155,7 +133,7 @@ func (t *triggers) pods() handler.EventHandler {
 	return passes.Each(func(ctx context.Context, pod *v1.Pod, q passes.Queue) {
 		list, err := t.balancers.list(ctx, client.InNamespace(pod.Namespace))
 		if err != nil {
-			return // as in named
+			return // as in target
 		}
 		for _, b := range list {
 			if selects(&b.Spec.Selector, pod.Labels) {
