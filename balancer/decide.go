@@ -190,7 +190,7 @@ func (p *pass) observe(t *target, o TargetObservation) {
 		}
 		return
 	}
-	t.health.Now = replica.Observe(t.health.Before, o.Replicas, o.Pods, p.startup, &p.timer)
+	t.health.Now = replica.Observe(t.health.Before, o.Replicas, podhealth.Count(o.Pods, p.startup, p.in.Now), &p.timer)
 	t.status = v1alpha1.BalancerTargetStatus{Name: o.Name, Overwrites: others}
 	if p.in.Spec.Replicas != nil {
 		t.status.Overwrites = replica.UpdateOverwrites(others, overwritten(o, &t.before), p.in.Generation, &p.timer)

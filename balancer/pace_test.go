@@ -11,7 +11,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
-	"github.com/evenkeel/evenkeel/replica"
 )
 
 // A flip of the order moves no more replicas per minute than allowed, nothing that runs is lost on
@@ -131,7 +130,7 @@ func (w *world) step(t *testing.T, r *rand.Rand, steady bool) move {
 	m := move{at: w.in.Now}
 	for _, write := range d.Writes {
 		i := slices.IndexFunc(w.in.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == write.Target })
-		if left := int64(max(0, replica.Observe(replica.Health{}, 0, w.pods[i], 0, &podhealth.Timer{Now: w.in.Now}).Running-write.To)); steady && write.To < write.From {
+		if left := int64(max(0, podhealth.Count(w.pods[i], 0, w.in.Now).Running-write.To)); steady && write.To < write.From {
 			m.n += left
 		} else {
 			m.n += int64(write.Moves)

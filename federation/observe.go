@@ -73,8 +73,8 @@ func (p *pass) observeLocal(m *member) {
 		}
 		return
 	}
-	m.health.Now = replica.ObserveCounts(m.health.Before, m.found, l.Act, &p.timer)
-	m.waits = replica.ObserveCounts(m.health.Before, m.found, l.Normal, &p.timer).NotStarted > 0
+	m.health.Now = replica.Observe(m.health.Before, m.found, l.Act, &p.timer)
+	m.waits = replica.Observe(m.health.Before, m.found, l.Normal, &p.timer).NotStarted > 0
 	p.countFailing(m)
 }
 

@@ -49,7 +49,7 @@ func (p *pass) countInRollout(m *member) {
 	if !m.stalled() {
 		counts.Late, counts.NextLate = 0, time.Time{}
 	}
-	m.health.Now = replica.ObserveCounts(m.health.Before, m.found, counts, &p.timer)
+	m.health.Now = replica.Observe(m.health.Before, m.found, counts, &p.timer)
 }
 
 // steady reports whether a cluster is in a rollout and runs what it has to meanwhile.

@@ -124,16 +124,8 @@ func (p *pass) targets() map[string]apportion.Target {
 
 // target is a cluster as a target. A pinned one keeps its size, and is served first.
 func (p *pass) target(m *member) apportion.Target {
-	own := p.preferences.within(m.entry, m.Name)
-	size := int64(m.health.Now.Size)
-	t := apportion.Target{
-		Name: m.Name, Weight: new(int64(ptr.Deref(own.Weight, 0))),
-		Min: int64(ptr.Deref(own.MinReplicas, 0)), Max: new(apportion.MaxReplicas),
-	}
-	if own.MaxReplicas != nil {
-		*t.Max = int64(*own.MaxReplicas)
-	}
-	switch {
+	t := targetOf(m.Name, p.preferences.within(m.entry, m.Name))
+	switch size := int64(m.health.Now.Size); {
 	case m.health.Pinned:
 		t.Min, *t.Max, *t.Weight = size, size, pinnedWeight
 	case m.Leaving:
@@ -148,7 +140,7 @@ func (p *pass) target(m *member) apportion.Target {
 		t.Current, t.Taken = *t.Capacity, new(*t.Capacity) // it may have one fewer for a while: see makeRoom
 	}
 	if m.Room != nil && !m.health.Pinned {
-		room := max(int64(*m.Room), size-int64(m.before.Pending))
+		room := max(int64(*m.Room), int64(m.health.Now.Size-m.before.Pending))
 		t.Capacity = new(min(room, ptr.Deref(t.Capacity, room)))
 		t.Current = min(t.Current, *t.Capacity)
 	}

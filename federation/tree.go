@@ -53,7 +53,8 @@ func (p *pass) tree(targets map[string]apportion.Target) *node {
 		parent := tier
 		if entry.Selector != nil {
 			if parent = groups[m.entry]; parent == nil {
-				parent = groupOf(m.entry, entry)
+				parent = &node{policy: apportion.Proportional, words: "group " + m.entry}
+				parent.target = targetOf("/"+m.entry, entry.ClusterPreference) // no cluster has such a name
 				groups[m.entry] = parent
 				tier.children = append(tier.children, parent)
 			}
@@ -72,14 +73,13 @@ func (p *pass) tree(targets map[string]apportion.Target) *node {
 	return root
 }
 
-// groupOf is the node of an entry with a selector. Its name cannot be that of a cluster.
-func groupOf(name string, e v1alpha1.FederatedPreference) *node {
-	n := &node{policy: apportion.Proportional, words: fmt.Sprintf("group %s", name)}
-	n.target = apportion.Target{Name: "/" + name, Weight: new(int64(ptr.Deref(e.Weight, 0))), Min: int64(ptr.Deref(e.MinReplicas, 0))}
-	if e.MaxReplicas != nil {
-		n.target.Max = new(int64(*e.MaxReplicas))
+// targetOf is what a preference says, as a target.
+func targetOf(name string, p v1alpha1.ClusterPreference) apportion.Target {
+	t := apportion.Target{Name: name, Weight: new(int64(ptr.Deref(p.Weight, 0))), Min: int64(ptr.Deref(p.MinReplicas, 0)), Max: new(apportion.MaxReplicas)}
+	if p.MaxReplicas != nil {
+		*t.Max = int64(*p.MaxReplicas)
 	}
-	return n
+	return t
 }
 
 // sum makes the target of a node the sum of those of its children, within the bounds of its own.

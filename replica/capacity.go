@@ -107,25 +107,19 @@ func (h Health) fineSince(before Health, now time.Time) *metav1.Time {
 	return nil
 }
 
-// Limit sets what a target may get in a request, and what counts as placed there. Of a contested one that is
-// no more than it has and no more than it was to have.
+// Limit sets the capacity of a target in a request, and what counts as placed there: of the replicas that it has,
+// no more than it is able to run. Of a contested one that is no more than it has and no more than it was to have.
 func (t *Target) Limit(in *apportion.Target) {
-	if t.Now.Limit(in); t.Contested {
+	in.Current = int64(t.Now.Size)
+	if c := t.Now.Capacity; c != nil {
+		in.Capacity = new(int64(*c))
+		in.Current = min(in.Current, *in.Capacity)
+		in.Taken = new(in.Current)
+	}
+	if t.Contested {
 		in.Max = new(min(ptr.Deref(in.Max, apportion.MaxReplicas), int64(t.Now.Size)))
 		in.Min, in.Current = min(in.Min, *in.Max), min(in.Current, int64(t.Share))
 	}
-}
-
-// Limit sets the capacity of a target in a request, and what counts as placed there: of the
-// replicas that it has, no more than it is able to run.
-func (h Health) Limit(t *apportion.Target) {
-	t.Current = int64(h.Size)
-	if h.Capacity == nil {
-		return
-	}
-	t.Capacity = new(int64(*h.Capacity))
-	t.Current = min(t.Current, *t.Capacity)
-	t.Taken = new(t.Current)
 }
 
 // Assign sets what the target is to have from its result. Rebalanced is the result if replicas could move: where

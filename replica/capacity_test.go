@@ -121,7 +121,7 @@ func TestLimit(t *testing.T) {
 		"nothing runs there": {story{4, 0, 4, 0, nil}, "0 0 0"},
 	} {
 		var target apportion.Target
-		c.health.health().Limit(&target)
+		(&Target{Now: c.health.health()}).Limit(&target)
 		text := func(n *int64) string {
 			if n == nil {
 				return "-"

@@ -4,7 +4,7 @@
 //   - [Observe] counts the replicas of a target that run and those that have not started in time.
 //   - [Learn] remembers how many replicas each target is able to run, and forgets it when the
 //     target has recovered.
-//   - [Health.Limit] turns that into the capacity by which package apportion starts replicas
+//   - [Target.Limit] turns that into the capacity by which package apportion starts replicas
 //     elsewhere (the fallback), and [Target.Assign] keeps a probe waiting on the target, so that
 //     its recovery shows.
 //   - [Pace.Walk] has a replica leave its target when another one runs in its place.

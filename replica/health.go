@@ -32,15 +32,10 @@ type Health struct {
 	FineSince *metav1.Time
 }
 
-// Observe updates the counts in the health of a target from its size and its pods; Learn updates
-// what they mean for its capacity. A replica has not started in time if it takes longer than the
-// timeout; with a timeout of 0 it may take any time.
-func Observe(before Health, size int32, pods []podhealth.Pod, timeout time.Duration, t *podhealth.Timer) Health {
-	return ObserveCounts(before, size, podhealth.Count(pods, timeout, t.Now), t)
-}
-
-// ObserveCounts is Observe for pods that are counted already, at the time of the timer.
-func ObserveCounts(before Health, size int32, c podhealth.Counts, t *podhealth.Timer) Health {
+// Observe updates the counts in the health of a target from its size and its pods, counted at the time of the
+// timer; Learn updates what they mean for its capacity. A replica has not started in time if it takes longer than
+// the timeout that its pods are counted with; with a timeout of 0 it may take any time.
+func Observe(before Health, size int32, c podhealth.Counts, t *podhealth.Timer) Health {
 	before = before.notAfter(t.Now)
 	h := Health{Size: size, Running: c.Running}
 	t.At(c.Steady)

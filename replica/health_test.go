@@ -55,7 +55,7 @@ func TestObserve(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			timer := podhealth.Timer{Now: noon}
-			h := Observe(c.before, c.size, c.pods, timeout, &timer)
+			h := observe(c.before, c.size, c.pods, timeout, &timer)
 			if h.Size != c.size || h.Running != c.running || h.NotStarted != c.notStarted {
 				t.Errorf("%+v; want %d running, %d not started", h, c.running, c.notStarted)
 			}
@@ -70,7 +70,7 @@ func TestObserve(t *testing.T) {
 func TestObserveWithoutTimeout(t *testing.T) {
 	timer := podhealth.Timer{Now: noon}
 	before := Health{Running: 1, BelowSizeSince: podhealth.Stamp(noon.Add(-24 * time.Hour))}
-	h := Observe(before, 4, pods(1, 2), 0, &timer)
+	h := observe(before, 4, pods(1, 2), 0, &timer)
 	if want := (Health{Size: 4, Running: 1, BelowSizeSince: before.BelowSizeSince}); h != want || !timer.Next.IsZero() {
 		t.Errorf("%+v, next %v; want %+v", h, timer.Next, want)
 	}
@@ -92,4 +92,9 @@ func TestResize(t *testing.T) {
 	if h.Resize(10, timeout, &timer); h.BelowSizeSince != nil {
 		t.Errorf("all run: %+v", h)
 	}
+}
+
+// observe is Observe with pods that are not counted yet.
+func observe(before Health, size int32, pods []podhealth.Pod, timeout time.Duration, t *podhealth.Timer) Health {
+	return Observe(before, size, podhealth.Count(pods, timeout, t.Now), t)
 }

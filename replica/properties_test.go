@@ -70,7 +70,7 @@ func observed(t *rapid.T) (before Health, size int32, all []podhealth.Pod) {
 func TestCountsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, size, all := observed(t)
-		h := Observe(before, size, all, timeout, &podhealth.Timer{Now: noon})
+		h := observe(before, size, all, timeout, &podhealth.Timer{Now: noon})
 		if h.Running < 0 || int(h.Running) > len(all) || h.NotStarted < 0 || h.NotStarted > max(0, size-h.Running) {
 			t.Fatalf("%+v of %d pods", h, len(all))
 		}
@@ -78,7 +78,7 @@ func TestCountsAreBounded(t *testing.T) {
 			t.Fatalf("%+v", h)
 		}
 		shuffled := rapid.Permutation(all).Draw(t, "shuffled")
-		if again := Observe(before, size, shuffled, timeout, &podhealth.Timer{Now: noon}); !reflect.DeepEqual(again, h) {
+		if again := observe(before, size, shuffled, timeout, &podhealth.Timer{Now: noon}); !reflect.DeepEqual(again, h) {
 			t.Fatalf("%+v, in another order %+v", h, again)
 		}
 	})
@@ -99,7 +99,7 @@ func TestEveryReplicaHasItsTime(t *testing.T) {
 		if s := before.BelowSizeSince; s != nil && s.Time.Before(oldest) {
 			oldest = s.Time
 		}
-		if h := Observe(before, size, all, noon.Sub(oldest)+1, &podhealth.Timer{Now: noon}); h.NotStarted != 0 {
+		if h := observe(before, size, all, noon.Sub(oldest)+1, &podhealth.Timer{Now: noon}); h.NotStarted != 0 {
 			t.Fatalf("%+v", h)
 		}
 	})
@@ -111,7 +111,7 @@ func TestNothingChangesBeforeNext(t *testing.T) {
 		before, size, all := observed(t)
 		look := func(before Health, now time.Time) (Health, podhealth.Timer) {
 			timer := podhealth.Timer{Now: now}
-			target := Target{Before: before, Now: Observe(before, size, all, timeout, &timer)}
+			target := Target{Before: before, Now: observe(before, size, all, timeout, &timer)}
 			Learn([]*Target{&target}, stable, &timer)
 			return target.Now, timer
 		}
@@ -135,7 +135,7 @@ func TestCapacityIsLearnedAtOnceAndForgottenLate(t *testing.T) {
 		targets := make([]*Target, rapid.IntRange(1, 4).Draw(t, "targets"))
 		for i := range targets {
 			before, size, all := observed(t)
-			targets[i] = &Target{Before: before, Now: Observe(before, size, all, timeout, &podhealth.Timer{Now: noon}), Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0}
+			targets[i] = &Target{Before: before, Now: observe(before, size, all, timeout, &podhealth.Timer{Now: noon}), Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0}
 		}
 		Learn(targets, stable, &podhealth.Timer{Now: noon})
 		for _, target := range targets {
@@ -172,7 +172,7 @@ func TestPendingIsBounded(t *testing.T) {
 		for i := range request.Targets {
 			request.Targets[i].Max = new(number.Draw(t, "max"))
 		}
-		h.Limit(&request.Targets[0])
+		(&Target{Now: h}).Limit(&request.Targets[0])
 		result, err := apportion.Distribute(request)
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (w *world) decide(t *testing.T) {
 		Rebalance: new(!w.stays), Key: "shop/web", TieBreak: apportion.Hash,
 	}
 	for i, p := range w.places {
-		target := &Target{Before: p.before, Now: Observe(p.before, p.size, p.pods, timeout, timer), Size: p.size, Staying: p.staying()}
+		target := &Target{Before: p.before, Now: observe(p.before, p.size, p.pods, timeout, timer), Size: p.size, Staying: p.staying()}
 		set.Targets = append(set.Targets, target)
 		request.Targets = append(request.Targets, apportion.Target{Name: string(rune('a' + i)), Weight: &p.weight})
 	}
