@@ -184,15 +184,15 @@ func TestDocumentedFields(t *testing.T) {
 			reflect.TypeFor[v1alpha1.NodeGroupSplitSpec](), reflect.TypeFor[v1alpha1.NodeGroupSplitStatus](),
 			reflect.TypeFor[v1alpha1.NodeGroupSimilaritySpec](), reflect.TypeFor[v1alpha1.NodeGroupSimilarityStatus](),
 			reflect.TypeFor[v1alpha1.ReplicaDistributionSpec](), reflect.TypeFor[v1alpha1.ReplicaDistributionStatus](),
+			reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus](),
+			reflect.TypeFor[v1alpha1.TopologySpreadSpec](), reflect.TypeFor[v1alpha1.TopologySpreadStatus](),
 		},
-		"docs/spread-split.md":    {reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus]()},
-		"docs/topology-spread.md": {reflect.TypeFor[v1alpha1.TopologySpreadSpec](), reflect.TypeFor[v1alpha1.TopologySpreadStatus]()},
-		"docs/policies.md":        {reflect.TypeFor[v1alpha1.NodeGroupPoliciesSpec]()},
-		"docs/zonal-shift.md":     {reflect.TypeFor[v1alpha1.ZonalShiftSpec]()},
-		"docs/scenario.md":        {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
-		"docs/federation.md":      {reflect.TypeFor[v1alpha1.FederatedReplicaSetSpec](), reflect.TypeFor[v1alpha1.FederatedReplicaSetStatus]()},
-		"docs/workloadspread.md":  {reflect.TypeFor[v1alpha1.WorkloadSpreadSpec](), reflect.TypeFor[v1alpha1.WorkloadSpreadStatus]()},
-		"docs/balancer.md":        {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
+		"docs/policies.md":       {reflect.TypeFor[v1alpha1.NodeGroupPoliciesSpec]()},
+		"docs/zonal-shift.md":    {reflect.TypeFor[v1alpha1.ZonalShiftSpec]()},
+		"docs/scenario.md":       {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
+		"docs/federation.md":     {reflect.TypeFor[v1alpha1.FederatedReplicaSetSpec](), reflect.TypeFor[v1alpha1.FederatedReplicaSetStatus]()},
+		"docs/workloadspread.md": {reflect.TypeFor[v1alpha1.WorkloadSpreadSpec](), reflect.TypeFor[v1alpha1.WorkloadSpreadStatus]()},
+		"docs/balancer.md":       {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {
 		text := strings.Join(readPage(t, page).lines, "\n")
 		for _, typ := range types {
