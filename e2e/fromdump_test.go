@@ -84,7 +84,7 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 		}
 	})
 	t.Run("with the rights of the documentation", func(t *testing.T) {
-		k.must(ctx, t, documented(t, "../docs/from-dump.md", "kubectl create ")...)
+		k.must(ctx, t, documented(t, "../docs/simulate.md", "kubectl create ")...)
 		_, notes, code := evenkeel.Run(t, "scenario", "from-dump", "--kubeconfig="+plane.KubeconfigAs(t, "planner"))
 		if code != 0 || strings.Contains(notes, "cannot") {
 			t.Errorf("exit code %d, notes:\n%s", code, notes)
@@ -136,7 +136,7 @@ func scenarioOfDump(ctx context.Context, t *testing.T, k *kubectl) string {
 	t.Helper()
 	home := t.TempDir()
 	var files []string
-	for i, line := range documented(t, "../docs/from-dump.md", "kubectl get ") {
+	for i, line := range documented(t, "../docs/simulate.md", "kubectl get ") {
 		if !strings.Contains(line, ">") {
 			continue // into a pipe
 		}
