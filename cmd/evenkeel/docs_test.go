@@ -226,11 +226,11 @@ func fieldsOf(typ reflect.Type, names map[string]bool) map[string]bool {
 	return names
 }
 
-// TestDocumentedExpanders: docs/expanders.md has the table that the strategies
+// TestDocumentedExpanders: docs/expander.md has the table that the strategies
 // make of themselves. -update writes it.
 func TestDocumentedExpanders(t *testing.T) {
 	inRoot(t)
-	p := readPage(t, "docs/expanders.md")
+	p := readPage(t, "docs/expander.md")
 	want := []string{"| Expander | Keeps | In detail |", "|---|---|---|"}
 	for _, d := range expander.Strategies() {
 		want = append(want, fmt.Sprintf("| %#q | %s | %s |", d.Name, d.Help, d.Doc))
