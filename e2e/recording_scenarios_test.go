@@ -50,7 +50,7 @@ var shorter = map[string]time.Duration{
 	"scale-down-unbalanced": 4, "scale-from-zero": 1,
 }
 
-// A measured scenario is a row of docs/measured.md: groups of one machine with two cores in the zones
+// A measured scenario is a row of docs/performance.md: groups of one machine with two cores in the zones
 // a, b and c, and the rest of its spec.
 type measured struct{ name, spec string }
 

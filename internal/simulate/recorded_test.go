@@ -89,7 +89,7 @@ func modelled(r *v1alpha1.ScenarioReport) (increases, end string, before map[str
 	return strings.Join(orders, " "), outcome(sizes, r.Status.Running, r.Status.Pending), before
 }
 
-// differing are the recordings that the model does not come to, and what is different. docs/measured.md says why.
+// differing are the recordings that the model does not come to, and what is different. docs/performance.md says why.
 var differing = map[string]string{
 	"six-free-three-pinned/linked":  "4 nodes in zone b; the model orders 5 to 9",
 	"spread-free-and-pinned/linked": "3 nodes in zone b; the model orders 4 to 6",
