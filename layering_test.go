@@ -61,7 +61,7 @@ var table = []row{
 	{layer: drivers, path: "workloadspread/reconcile"},
 	{layer: drivers, path: "deletioncost/reconcile", only: []string{"deletioncost", "internal/controller/passes", "internal/controller/podcache", "internal/metricset"}},
 	{layer: drivers, path: "federation/reconcile", peers: []string{"federation/members"}},
-	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "federation", "internal/controller/passes", "internal/metricset", "nodegroupset/template", "podhealth"}},
+	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "federation", "internal/controller/passes", "internal/controller/podcache", "internal/metricset", "nodegroupset/template", "podhealth"}},
 	{layer: drivers, path: "federation/join", only: []string{"api/v1alpha1", "federation/members"}, peers: []string{"federation/members"}, banned: logging},
 	{layer: drivers, path: "internal/doctor", only: []string{"api/v1alpha1", "cloudprovider", "internal/autoscalerstatus", "internal/document", "internal/explain", "internal/spelling", "nodegroupset", "nodegroupset/template"}, peers: []string{"internal/explain"}, banned: append([]string{"k8s.io/client-go", "k8s.io/utils/clock"}, outside...)},
 	{layer: drivers, path: "internal/explain", banned: logging},

@@ -14,7 +14,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,17 +38,9 @@ func (j *joiner) kubeconfig(token string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const user = "evenkeel"
-	cluster := &clientcmdapi.Cluster{
-		Server: cmp.Or(j.options.Server, config.Host), CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName,
-		ProxyURL: proxy,
-	}
-	return clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{j.name: cluster},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{j.name: {Cluster: j.name, AuthInfo: user}},
-		CurrentContext: j.name,
-	})
+	return members.Kubeconfig(j.name, &clientcmdapi.Cluster{
+		Server: cmp.Or(j.options.Server, config.Host), CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, ProxyURL: proxy,
+	}, token)
 }
 
 // proxyOf is the proxy that a kubeconfig names; empty if it names none. That of the environment is
@@ -115,32 +106,32 @@ func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
 	if err != nil {
 		return fmt.Errorf("using the new credentials: %w", err)
 	}
-	var missing []string
-	total := 0
+	var asked int
+	var problem error
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, grantedWithin, true, func(ctx context.Context) (bool, error) {
-		missing, total, err = denied(ctx, c, j.fixedNodes)
-		return err == nil && len(missing) == 0, nil
+		n, err := permitted(ctx, c, j.fixedNodes)
+		if ctx.Err() == nil {
+			asked, problem = n, err
+		}
+		return err == nil, nil
 	})
 	switch {
 	case err == nil:
-		j.did("member", fmt.Sprintf("%d rights of serviceaccount/%s", total, Account), "verified")
+		j.did("member", fmt.Sprintf("%d rights of serviceaccount/%s", asked, Account), "verified")
 		return j.checkServer(ctx, server)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case len(missing) > 0:
-		return fmt.Errorf("%w: the member does not allow to %s: another authorizer may have to grant it", ErrDenied, strings.Join(missing, ", to "))
 	}
-	_, _, err = denied(ctx, c, j.fixedNodes)
-	return fmt.Errorf("%w: %w", ErrDenied, err)
+	return fmt.Errorf("%w: %w", ErrDenied, problem)
 }
 
-// denied returns which of the rights that the controllers need a client does not have, and how many
-// they need.
-func denied(ctx context.Context, c client.Client, fixedNodes bool) (missing []string, total int, err error) {
+// permitted asks whether a client has all rights that the controllers need. It returns how many these are.
+func permitted(ctx context.Context, c client.Client, fixedNodes bool) (asked int, _ error) {
+	var missing []string
 	for _, rule := range members.Rules(fixedNodes) {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
-				total++
+				asked++
 				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: rule.APIGroups[0], Resource: resource, Verb: verb},
 				}}
@@ -148,7 +139,7 @@ func denied(ctx context.Context, c client.Client, fixedNodes bool) (missing []st
 					review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
 				}
 				if err := c.Create(ctx, review); err != nil {
-					return nil, 0, fmt.Errorf("asking the member for rights: %w", err)
+					return 0, fmt.Errorf("asking the member for rights: %w", err)
 				}
 				if !review.Status.Allowed {
 					missing = append(missing, verb+" "+resource)
@@ -156,5 +147,8 @@ func denied(ctx context.Context, c client.Client, fixedNodes bool) (missing []st
 			}
 		}
 	}
-	return missing, total, nil
+	if len(missing) > 0 {
+		return 0, fmt.Errorf("the member does not allow to %s: another authorizer may have to grant it", strings.Join(missing, ", to "))
+	}
+	return asked, nil
 }

@@ -25,10 +25,9 @@ import (
 const (
 	// DefaultDrainTimeout is how long draining a member may take.
 	DefaultDrainTimeout = 15 * time.Minute
-	// lookEvery is how often it is found out what still runs in a member that is drained.
-	lookEvery = time.Second
-	// lookWithin is how long that may take.
-	lookWithin = 30 * time.Second
+	// readEvery is how often it is found out what still runs in a member that is drained, and readWithin how long that
+	// may take.
+	readEvery, readWithin = time.Second, 30 * time.Second
 )
 
 // Remaining is what still runs in a member of one FederatedReplicaSet.
@@ -77,12 +76,9 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	if j.member.Client == nil {
 		return fmt.Errorf("%w: what runs in %s cannot be seen without its kubeconfig", ErrUndrainable, j.name)
 	}
-	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable); c == nil || c.Status != metav1.ConditionTrue {
-		says := "no controller has looked at it"
-		if c != nil {
-			says = c.Message
-		}
-		return fmt.Errorf("%w: the controllers do not reach %s: %s", ErrUndrainable, j.name, says)
+	c := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable), metav1.Condition{Message: "no controller has probed it"})
+	if c.Status != metav1.ConditionTrue {
+		return fmt.Errorf("%w: the controllers do not reach %s: %s", ErrUndrainable, j.name, c.Message)
 	}
 	if err := j.taint(ctx, m, v1alpha1.ClusterTaint{Key: v1alpha1.TaintLeaving, Effect: v1.TaintEffectNoExecute}); err != nil {
 		return err
@@ -91,10 +87,10 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	var failure error
 	said, empty := "", 0
 	moved := map[string]bool{}
-	err := wait.PollUntilContextTimeout(ctx, lookEvery, cmp.Or(o.Timeout, DefaultDrainTimeout), true, func(context.Context) (bool, error) {
-		look, cancel := context.WithTimeout(ctx, lookWithin)
+	err := wait.PollUntilContextTimeout(ctx, readEvery, cmp.Or(o.Timeout, DefaultDrainTimeout), true, func(context.Context) (bool, error) {
+		limited, cancel := context.WithTimeout(ctx, readWithin)
 		defer cancel()
-		now, err := j.remaining(look)
+		now, err := j.remaining(limited)
 		if failure = err; err != nil {
 			return false, nil // one of the clusters may return
 		}
@@ -120,7 +116,7 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	case failure != nil:
 		return fmt.Errorf("%w: %w", ErrNotDrained, failure)
 	case len(left) == 0:
-		return fmt.Errorf("%w: nothing is left, but one more look is needed", ErrNotDrained)
+		return fmt.Errorf("%w: nothing is left, which has to show once more", ErrNotDrained)
 	}
 	return fmt.Errorf("%w: left are %s", ErrNotDrained, inWords(left))
 }
@@ -129,16 +125,13 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 // should have, such as because of their maximums.
 func (j *joiner) sayUnplaced(ctx context.Context, moved map[string]bool) error {
 	all, err := j.federated(ctx)
-	if err != nil {
-		return err
-	}
 	for i := range all {
 		f := &all[i]
 		if name := f.Namespace + "/" + f.Name; moved[name] && f.Status.Unplaced > 0 {
 			j.did("host", fmt.Sprintf("%d replicas of federatedreplicaset/%s, which no other cluster is able to run, or may,", f.Status.Unplaced, name), "not placed")
 		}
 	}
-	return nil
+	return err
 }
 
 // inWords names what is left, the first ten.
@@ -160,7 +153,7 @@ func (j *joiner) remaining(ctx context.Context) ([]Remaining, error) {
 	if err != nil {
 		return nil, err
 	}
-	locals, err := locals(ctx, j.member.Client, func(uid types.UID) bool { return exists(all, uid) })
+	locals, err := locals(ctx, j.member.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -201,21 +194,13 @@ func (j *joiner) federated(ctx context.Context) ([]v1alpha1.FederatedReplicaSet,
 }
 
 // written is how many replicas of an object a member should have.
-func written(f *v1alpha1.FederatedReplicaSet, cluster string) int32 {
+func written(f *v1alpha1.FederatedReplicaSet, cluster string) (n int32) {
 	for i := range f.Status.Clusters {
 		if s := &f.Status.Clusters[i]; s.Name == cluster {
-			return s.Written
+			n = s.Written
 		}
 	}
-	return 0
-}
-
-// local is a local object in the member.
-type local struct {
-	object   client.Object
-	owner    types.UID
-	replicas int32
-	selector labels.Selector
+	return n
 }
 
 // exists reports whether there is a FederatedReplicaSet of the UID.
@@ -223,28 +208,33 @@ func exists(all []v1alpha1.FederatedReplicaSet, uid types.UID) bool {
 	return slices.ContainsFunc(all, func(f v1alpha1.FederatedReplicaSet) bool { return f.UID == uid })
 }
 
-// locals are the local objects in a member that were written for FederatedReplicaSets with certain UIDs.
-func locals(ctx context.Context, member client.Client, of func(types.UID) bool) ([]local, error) {
+// local is a local object in the member.
+type local struct {
+	object   client.Object
+	owner    types.UID // of the FederatedReplicaSet that it was written for
+	replicas int32
+	selector labels.Selector
+}
+
+// locals are the local objects in a member.
+func locals(ctx context.Context, member client.Client) ([]local, error) {
 	var out []local
 	add := func(o client.Object, replicas *int32, selector *metav1.LabelSelector) {
 		owner := types.UID(o.GetAnnotations()[v1alpha1.AnnotationFederatedUID])
-		if !of(owner) || metav1.GetControllerOf(o) != nil {
-			return
-		}
-		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil { // an API server accepts no other
+		s, err := metav1.LabelSelectorAsSelector(selector)
+		if err == nil && owner != "" && metav1.GetControllerOf(o) == nil { // an API server accepts no other selector
 			out = append(out, local{o, owner, ptr.Deref(replicas, 1), s})
 		}
 	}
 	var deployments appsv1.DeploymentList
-	if err := member.List(ctx, &deployments, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
-		return nil, fmt.Errorf("in the member: listing Deployments: %w", err)
+	var sets appsv1.ReplicaSetList
+	for _, list := range []client.ObjectList{&deployments, &sets} {
+		if err := member.List(ctx, list, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
+			return nil, fmt.Errorf("in the member: listing local objects: %w", err)
+		}
 	}
 	for i := range deployments.Items {
 		add(&deployments.Items[i], deployments.Items[i].Spec.Replicas, deployments.Items[i].Spec.Selector)
-	}
-	var sets appsv1.ReplicaSetList
-	if err := member.List(ctx, &sets, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
-		return nil, fmt.Errorf("in the member: listing ReplicaSets: %w", err)
 	}
 	for i := range sets.Items {
 		add(&sets.Items[i], sets.Items[i].Spec.Replicas, sets.Items[i].Spec.Selector)
@@ -258,13 +248,13 @@ func (j *joiner) deleteLocals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	locals, err := locals(ctx, j.member.Client, func(uid types.UID) bool { return exists(all, uid) })
+	locals, err := locals(ctx, j.member.Client)
 	if err != nil {
 		return err
 	}
 	for _, l := range locals {
-		if l.replicas > 0 {
-			continue // somebody has scaled it a moment ago
+		if !exists(all, l.owner) || l.replicas > 0 { // somebody has scaled it a moment ago
+			continue
 		}
 		name := strings.Replace(nameOf(l.object), "/", "/"+l.object.GetNamespace()+"/", 1)
 		if l.object.GetAnnotations()[v1alpha1.AnnotationFederatedAdopted] != "" {

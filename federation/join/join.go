@@ -41,16 +41,14 @@ const (
 	labelHost = "evenkeel.dev/host"
 )
 
-// Errors of Join and Leave.
+// Errors of Join and Leave. Unless they say something else, nothing has been changed then.
 var (
-	// ErrUnsuitable is returned if the two clusters cannot be host and member as they are. Nothing
-	// has been changed then.
+	// ErrUnsuitable is returned if the two clusters cannot be host and member as they are.
 	ErrUnsuitable = errors.New("the cluster cannot join")
 	// ErrNotMember is returned by Leave if there is no such MemberCluster, or if it is another
-	// cluster than the one given. Nothing has been changed then.
+	// cluster than the one given.
 	ErrNotMember = errors.New("not a member")
-	// ErrUndrainable is returned by Leave if a member cannot be drained. Nothing has been changed
-	// then.
+	// ErrUndrainable is returned by Leave if a member cannot be drained.
 	ErrUndrainable = errors.New("cannot be drained")
 	// ErrNotDrained is returned by Leave if replicas are left in the member when the time is over.
 	// The member stays a member that is marked as leaving.
@@ -213,24 +211,23 @@ func (j *joiner) ensure(ctx context.Context, where string, c client.Client, o cl
 // prepareMember makes the account of the controllers, with its rights.
 func (j *joiner) prepareMember(ctx context.Context) error {
 	namespace, account, role, binding := memberObjects(j.options.Namespace)
-	label := func(o client.Object) {
-		o.SetLabels(labels.Merge(o.GetLabels(), map[string]string{"app.kubernetes.io/name": "evenkeel"}))
-	}
 	for _, step := range []struct {
 		o      client.Object
 		change func()
 	}{
-		{namespace, func() { label(namespace) }},
-		{account, func() { label(account); account.AutomountServiceAccountToken = ptr.To(false) }},
-		{role, func() { label(role); role.Rules = members.Rules(j.fixedNodes) }},
+		{namespace, func() {}},
+		{account, func() { account.AutomountServiceAccountToken = ptr.To(false) }},
+		{role, func() { role.Rules = members.Rules(j.fixedNodes) }},
 		{binding, func() {
-			label(binding)
 			binding.Labels[labelHost] = j.hostUID
 			binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
 			binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}
 		}},
 	} {
-		if err := j.ensure(ctx, "member", j.member.Client, step.o, step.change); err != nil {
+		if err := j.ensure(ctx, "member", j.member.Client, step.o, func() {
+			step.o.SetLabels(labels.Merge(step.o.GetLabels(), map[string]string{"app.kubernetes.io/name": "evenkeel"}))
+			step.change()
+		}); err != nil {
 			return err
 		}
 	}

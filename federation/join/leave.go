@@ -37,7 +37,7 @@ type LeaveOptions struct {
 // were done, also if there is an error.
 func Leave(ctx context.Context, host, member Cluster, name string, o LeaveOptions) ([]Step, error) {
 	j := &joiner{host: host, member: member, name: name, options: Options{Namespace: cmp.Or(o.Namespace, members.DefaultNamespace)}}
-	m, err := memberCluster(ctx, host.Client, name)
+	m, err := j.memberCluster(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +69,15 @@ func Leave(ctx context.Context, host, member Cluster, name string, o LeaveOption
 	return j.steps, j.clear(ctx)
 }
 
-// memberCluster reads a MemberCluster.
-func memberCluster(ctx context.Context, c client.Client, name string) (*v1alpha1.MemberCluster, error) {
+// memberCluster reads the MemberCluster.
+func (j *joiner) memberCluster(ctx context.Context) (*v1alpha1.MemberCluster, error) {
 	m := &v1alpha1.MemberCluster{}
-	err := c.Get(ctx, client.ObjectKey{Name: name}, m)
+	err := j.host.Client.Get(ctx, client.ObjectKey{Name: j.name}, m)
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("%w: there is no MemberCluster %s", ErrNotMember, name)
+		return nil, fmt.Errorf("%w: there is no MemberCluster %s", ErrNotMember, j.name)
 	case err != nil:
-		return nil, fmt.Errorf("reading MemberCluster %s: %w", name, err)
+		return nil, fmt.Errorf("reading MemberCluster %s: %w", j.name, err)
 	}
 	return m, nil
 }
@@ -104,22 +104,16 @@ func (j *joiner) forget(ctx context.Context, m *v1alpha1.MemberCluster) error {
 	return j.delete(ctx, "host", j.host.Client, &secret)
 }
 
-// clear deletes the account of the controllers in the member.
+// clear deletes the account of the controllers in the member, its rights first.
 func (j *joiner) clear(ctx context.Context) error {
 	namespace, account, role, binding := memberObjects(j.options.Namespace)
-	for _, o := range []client.Object{binding, role} {
+	for _, o := range []client.Object{binding, role, account} {
 		if err := j.delete(ctx, "member", j.member.Client, o); err != nil {
 			return err
 		}
 	}
-	if err := j.revoke(ctx, func(*v1.Secret) bool { return true }); err != nil {
-		return err
-	}
-	if err := j.delete(ctx, "member", j.member.Client, account); err != nil {
-		return err
-	}
 	j.did("member", nameOf(namespace), "kept")
-	return nil
+	return j.revoke(ctx, func(*v1.Secret) bool { return true })
 }
 
 func (j *joiner) delete(ctx context.Context, where string, c client.Client, o client.Object) error {

@@ -3,8 +3,6 @@ package join
 import (
 	"context"
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Orphan is a local object in a member whose FederatedReplicaSet does not exist.
@@ -22,13 +20,15 @@ func Orphans(ctx context.Context, host, member Cluster, name string) ([]Orphan, 
 	if err != nil {
 		return nil, err
 	}
-	left, err := locals(ctx, member.Client, func(uid types.UID) bool { return uid != "" && !exists(all, uid) })
+	left, err := locals(ctx, member.Client)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var orphans []Orphan
 	for _, l := range left {
-		orphans = append(orphans, Orphan{name, nameOf(l.object), l.object.GetNamespace(), l.replicas})
+		if !exists(all, l.owner) {
+			orphans = append(orphans, Orphan{name, nameOf(l.object), l.object.GetNamespace(), l.replicas})
+		}
 	}
 	return orphans, nil
 }

@@ -3,7 +3,6 @@ package members
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,14 +14,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/controller/podcache"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
@@ -38,89 +37,85 @@ type caches struct {
 	read       []cache.DoneChecker                  // when what was there first is counted, apart from nodes
 	nodesRead  cache.DoneChecker
 
-	mu          sync.Mutex
-	tally       *tally
-	problem     error // what may not be read, apart from nodes
-	nodesDenied bool
+	mu     sync.Mutex
+	tally  *tally
+	denied map[string]bool // the kinds that may not be read
 }
 
-// watch is how objects of a kind are followed.
-type watch struct {
-	api      rest.Interface
-	resource string
-	object   runtime.Object
-	choose   func(*metav1.ListOptions)
-	trim     cache.TransformFunc
-	changed  cache.ResourceEventHandler
-	denied   func(*cache.Reflector)
-}
-
-// start begins to follow them. It returns what is done when all that was there first was reported.
-func (w *watch) start(ctx context.Context) (cache.SharedIndexInformer, cache.DoneChecker, error) {
-	informer := cache.NewSharedIndexInformer(
-		cache.NewFilteredListWatchFromClient(w.api, w.resource, metav1.NamespaceAll, w.choose), w.object, 0, cache.Indexers{byOwner: ownerOf})
-	err := errors.Join(informer.SetTransform(w.trim), informer.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) {
-		if apierrors.IsForbidden(err) {
-			w.denied(r)
-		}
-	}))
-	registration, failed := informer.AddEventHandler(w.changed)
-	if err := errors.Join(err, failed); err != nil {
-		return nil, nil, err
-	}
-	go informer.RunWithContext(ctx)
-	return informer, registration.HasSyncedChecker(), nil
-}
+// node is the kind without which decisions are made as if the room of the cluster was not known.
+const node = "Node"
 
 // openCaches begins to fill caches, which are kept up to date until ctx is done or they are closed.
-func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster, fixedNodes bool) (*caches, error) {
-	c := &caches{of: of, fixedNodes: fixedNodes, local: map[string]cache.SharedIndexInformer{}, tally: newTally()}
+func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster, fixedNodes bool) *caches {
+	labelled := informers.NewSharedInformerFactoryWithOptions(clientset, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }))
+	nodes, pods := informers.NewSharedInformerFactory(clientset, 0), labelled
+	if fixedNodes {
+		pods = informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" + string(v1.PodFailed)
+		}))
+	}
+	c := &caches{of: of, fixedNodes: fixedNodes, tally: newTally(), denied: map[string]bool{}}
+	c.local = map[string]cache.SharedIndexInformer{
+		ReplicaSet: labelled.Apps().V1().ReplicaSets().Informer(),
+		Deployment: labelled.Apps().V1().Deployments().Informer(),
+	}
 	// Reflectors log the address of the cluster.
 	ctx, c.cancel = context.WithCancel(logr.NewContext(ctx, logr.Discard()))
-	labelled := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }
-	pods := watch{
-		clientset.CoreV1().RESTClient(), "pods", &v1.Pod{}, labelled, trimPod(fixedNodes), passes.Follow(c.podChanged), c.denied,
+	_ = c.local[ReplicaSet].AddIndexers(cache.Indexers{byOwner: ownerOf}) // it does not run yet
+	for kind, informer := range c.local {
+		c.read = append(c.read, c.follow(ctx, informer, trimLocal, passes.Follow(func(before, now metav1.Object) {
+			c.localChanged(kind, cmp.Or(now, before))
+		})))
 	}
+	c.read = append(c.read, c.follow(ctx, pods.Core().V1().Pods().Informer(), trimPod(fixedNodes), passes.Follow(c.podChanged)))
 	if fixedNodes {
-		pods.choose = func(o *metav1.ListOptions) {
-			o.FieldSelector = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" + string(v1.PodFailed)
-		}
-	}
-	_, read, err := pods.start(ctx)
-	c.read = append(c.read, read)
-	for kind, w := range map[string]watch{ReplicaSet: {resource: "replicasets", object: &appsv1.ReplicaSet{}}, Deployment: {resource: "deployments", object: &appsv1.Deployment{}}} {
-		w.api, w.choose, w.trim, w.denied = clientset.AppsV1().RESTClient(), labelled, trimLocal, c.denied
-		w.changed = passes.Follow(func(before, now metav1.Object) { c.localChanged(kind, cmp.Or(now, before)) })
-		informer, read, failed := w.start(ctx)
-		c.local[kind], c.read, err = informer, append(c.read, read), errors.Join(err, failed)
-	}
-	if fixedNodes && err == nil {
-		nodes := watch{
-			clientset.CoreV1().RESTClient(), "nodes", &v1.Node{}, func(*metav1.ListOptions) {}, trimNode, passes.Follow(c.nodeChanged),
-			func(*cache.Reflector) { c.denyNodes(true) },
-		}
-		_, c.nodesRead, err = nodes.start(ctx)
-	}
-	if err != nil {
-		c.cancel()
-		return nil, err
+		c.nodesRead = c.follow(ctx, nodes.Core().V1().Nodes().Informer(), podcache.TrimNode, passes.Follow(c.nodeChanged))
 	}
 	go func() {
 		if cache.WaitFor(ctx, "", c.read...) {
 			of.ask()
 		}
 		if fixedNodes && cache.WaitFor(ctx, "", c.nodesRead) {
-			of.changed()
+			of.ask()
 		}
 	}()
-	return c, nil
+	return c
+}
+
+// follow starts an informer. It returns what is done when the handler has seen all that was there first.
+func (c *caches) follow(ctx context.Context, informer cache.SharedIndexInformer, trim cache.TransformFunc, changed cache.ResourceEventHandler) cache.DoneChecker {
+	// None of these fails before it runs.
+	_ = informer.SetTransform(trim)
+	_ = informer.SetWatchErrorHandlerWithContext(c.failed)
+	registration, _ := informer.AddEventHandler(changed)
+	go informer.RunWithContext(ctx)
+	return registration.HasSyncedChecker()
+}
+
+// failed is a cache.WatchErrorHandlerWithContext.
+func (c *caches) failed(_ context.Context, r *cache.Reflector, err error) {
+	if apierrors.IsForbidden(err) {
+		c.deny(strings.TrimPrefix(r.TypeDescription(), "*v1."), true)
+	}
+}
+
+// deny takes in whether a kind may not be read.
+func (c *caches) deny(kind string, is bool) {
+	c.mu.Lock()
+	was := c.denied[kind]
+	c.denied[kind] = is
+	c.mu.Unlock()
+	if was != is {
+		c.of.ask()
+	}
 }
 
 // localChanged reports a change of a local object. A ReplicaSet that belongs to a Deployment is none: the
 // Deployment shows what matters.
 func (c *caches) localChanged(kind string, o metav1.Object) {
 	if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.Kind != Deployment {
-		c.of.localChanged(Local{kind, o.GetNamespace(), o.GetName()})
+		c.of.members.report(c.of.name, &Local{kind, o.GetNamespace(), o.GetName()})
 	}
 }
 
@@ -128,45 +123,32 @@ func (c *caches) podChanged(before, now *pod) {
 	c.mu.Lock()
 	changed := c.tally.count(before, now)
 	c.mu.Unlock()
-	for _, l := range changed {
-		c.of.localChanged(l)
+	for i := range changed {
+		c.of.members.report(c.of.name, &changed[i])
 	}
 }
 
 func (c *caches) nodeChanged(before, now *v1.Node) {
-	c.denyNodes(false)
+	c.deny(node, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tally.setNode(before, now)
 }
 
-// denyNodes takes in whether nodes may not be read.
-func (c *caches) denyNodes(denied bool) {
-	c.mu.Lock()
-	was := c.nodesDenied
-	c.nodesDenied = denied
-	c.mu.Unlock()
-	if was != denied {
-		c.of.changed()
-	}
-}
-
-// denied takes in that something may not be read without which nothing can be decided.
-func (c *caches) denied(r *cache.Reflector) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.problem = forbidden("list and watch " + strings.TrimPrefix(r.TypeDescription(), "*v1.") + "s in all namespaces")
-}
-
 func forbidden(what string) *Problem {
-	return &Problem{v1alpha1.ReasonForbidden, "the cluster does not allow to " + what + ": evenkeel cluster join gives the rights that are needed"}
+	return problemOf(v1alpha1.ReasonForbidden, "the cluster does not allow to %s: evenkeel cluster join gives the rights that are needed", what)
 }
 
-// ready reports whether what was there first has been read, or what may not be read.
-func (c *caches) ready() (bool, error) {
+// ready reports whether what was there first has been read, and what may not be read.
+func (c *caches) ready() (_ bool, problem *Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !slices.ContainsFunc(c.read, func(f cache.DoneChecker) bool { return !cache.IsDone(f) }), c.problem
+	for _, kind := range slices.Sorted(maps.Keys(c.denied)) {
+		if kind != node {
+			problem = forbidden("list and watch " + kind + "s in all namespaces")
+		}
+	}
+	return !slices.ContainsFunc(c.read, func(f cache.DoneChecker) bool { return !cache.IsDone(f) }), problem
 }
 
 // nodesKnown reports whether the nodes are read, or may not be.
@@ -176,7 +158,7 @@ func (c *caches) nodesKnown() (known, denied bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.nodesDenied && cache.IsDone(c.nodesRead), c.nodesDenied
+	return !c.denied[node] && cache.IsDone(c.nodesRead), c.denied[node]
 }
 
 // trimLocal drops who wrote which field, which is most of a small object.
@@ -185,20 +167,6 @@ func trimLocal(object any) (any, error) {
 		accessor.SetManagedFields(nil)
 	}
 	return object, nil
-}
-
-// trimNode keeps of a node what matters for its room.
-func trimNode(object any) (any, error) {
-	node, ok := object.(*v1.Node)
-	if !ok {
-		return object, nil
-	}
-	conditions := slices.DeleteFunc(node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type != v1.NodeReady })
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels, DeletionTimestamp: node.DeletionTimestamp},
-		Spec:       v1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable},
-		Status:     v1.NodeStatus{Allocatable: node.Status.Allocatable, Conditions: slices.Clone(conditions)},
-	}, nil
 }
 
 // pods counts the pods of a local object.
@@ -236,10 +204,7 @@ func (c *caches) get(l Local) any {
 	if c == nil {
 		return nil
 	}
-	o, _, err := c.local[l.Kind].GetStore().GetByKey(cache.NewObjectName(l.Namespace, l.Name).String())
-	if err != nil {
-		return nil // it never is: the key is a name
-	}
+	o, _, _ := c.local[l.Kind].GetStore().GetByKey(cache.NewObjectName(l.Namespace, l.Name).String()) // no key is refused
 	return o
 }
 
@@ -248,8 +213,8 @@ const byOwner = "owner"
 
 // ownerOf is a cache.IndexFunc.
 func ownerOf(object any) ([]string, error) {
-	if o, err := meta.Accessor(object); err == nil {
-		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+	if r, ok := object.(*appsv1.ReplicaSet); ok {
+		if owner := metav1.GetControllerOfNoCopy(r); owner != nil {
 			return []string{string(owner.UID)}, nil
 		}
 	}
@@ -260,10 +225,7 @@ func (c *caches) replicaSetsOf(d *appsv1.Deployment) (all []*appsv1.ReplicaSet) 
 	if c == nil {
 		return nil
 	}
-	found, err := c.local[ReplicaSet].GetIndexer().ByIndex(byOwner, string(d.UID))
-	if err != nil {
-		return nil // it never is: there is such an index
-	}
+	found, _ := c.local[ReplicaSet].GetIndexer().ByIndex(byOwner, string(d.UID)) // there is such an index
 	for _, o := range found {
 		if r, ok := o.(*appsv1.ReplicaSet); ok {
 			all = append(all, r)

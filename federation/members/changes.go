@@ -40,21 +40,14 @@ func (c *Cluster) Do(ctx context.Context, key string, change Change) {
 			q.workers.Go(func() { c.work(ctx) })
 		}
 	})
-	if q.keys.ShuttingDown() {
-		return
-	}
-	c.wait(func() { q.waiting[key] = change })
+	c.swap(key, change)
 	q.keys.Add(key)
 }
 
 // work makes changes until the cluster is closed.
 func (c *Cluster) work(ctx context.Context) {
 	for key, shut := c.changes.keys.Get(); !shut; key, shut = c.changes.keys.Get() {
-		var change Change
-		c.wait(func() {
-			change = c.changes.waiting[key]
-			delete(c.changes.waiting, key)
-		})
+		change := c.swap(key, nil)
 		if w, err := c.Client(); change != nil && err == nil && ctx.Err() == nil {
 			limited, cancel := context.WithTimeout(ctx, max(writeTimeout, c.options.CallTimeout))
 			change(limited, w)
@@ -64,12 +57,20 @@ func (c *Cluster) work(ctx context.Context) {
 	}
 }
 
-// wait changes which changes wait.
-func (c *Cluster) wait(how func()) {
-	c.changes.mu.Lock()
-	defer c.changes.mu.Unlock()
-	how()
-	c.options.Metrics.waiting.WithLabelValues(c.name).Set(float64(len(c.changes.waiting)))
+// swap replaces the change that waits; nil means none.
+func (c *Cluster) swap(key string, change Change) (before Change) {
+	q := &c.changes
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before = q.waiting[key]
+	q.waiting[key] = change
+	if change == nil {
+		delete(q.waiting, key)
+	}
+	if !q.keys.ShuttingDown() { // then the metrics of the cluster are gone
+		c.options.Metrics.waiting.WithLabelValues(c.name).Set(float64(len(q.waiting)))
+	}
+	return before
 }
 
 // end drops what waits, and returns when no change is under way.

@@ -13,7 +13,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -158,7 +157,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a busy machine takes long
 	defer cancel()
-	tick := clock.RealClock{}.NewTicker(5 * time.Millisecond)
+	tick := clock.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !is() {
 		select {

@@ -34,8 +34,10 @@ func TestAClockThatIsOff(t *testing.T) {
 				w.after(2 * time.Minute)
 				c := w.members.Get("paris")
 				p := c.Pods(Local{ReplicaSet, "shop", "web"})
-				if now := time.Now(); p.Unscheduled(now, 2*time.Minute) != 1 || p.Unscheduled(now, 2*time.Minute+time.Second) != 0 {
-					t.Errorf("%d have waited for two minutes, and %d for longer", p.Unscheduled(now, 2*time.Minute), p.Unscheduled(now, 2*time.Minute+time.Second))
+				now := time.Now()
+				two, _ := p.Late(now, 2*time.Minute)
+				if more, _ := p.Late(now, 2*time.Minute+time.Second); two != 1 || more != 0 {
+					t.Errorf("%d have waited for two minutes, and %d for longer", two, more)
 				}
 				if next, want := p.Next(time.Now(), 5*time.Minute), created.Add(5*time.Minute).Truncate(time.Second); next.Truncate(time.Second) != want {
 					t.Errorf("next %s, want %s", next, want)

@@ -46,46 +46,40 @@ func newCluster(m *v1alpha1.MemberCluster, all *Members) *Cluster {
 	o := &all.options
 	return &Cluster{
 		name: m.Name, options: o, members: all, member: m, uid: m.Status.ClusterUID, version: m.Status.Version,
-		live:    newLiveness(stateOf(m), o.Clock.Now(), o),
+		live:    newLiveness(stateOf(m), clock.Now(), o),
 		changes: changes{keys: workqueue.NewTyped[string](), waiting: map[string]Change{}},
 	}
 }
 
-// View is what is known of a cluster at a time. It is shared and must not be changed.
+// View is what is known of a cluster at a time.
 type View struct {
-	Name   string
-	Labels map[string]string
-	Taints []v1alpha1.ClusterTaint
-	// Takeover is what may be overwritten there.
-	Takeover v1alpha1.Takeover
-	// State is what the cluster counts as, since when and, if it does not answer, why not.
 	State State
-	Since time.Time
+	// Cause is why it does not answer, if it does not.
 	Cause string
 	// Known reports that the local objects were read at least once since the program started.
 	Known bool
-}
+	// Takeover is what may be overwritten there.
+	Takeover v1alpha1.Takeover
+	// NoSchedule reports that the cluster keeps what it has and gets no more, and Leaving that its replicas belong
+	// elsewhere, as its taints say.
+	NoSchedule, Leaving bool
 
-// NoSchedule reports that the cluster keeps what it has and gets no more.
-func (v View) NoSchedule() bool { return v.tainted(v1.TaintEffectNoSchedule) }
-
-// Leaving reports that the replicas of the cluster belong elsewhere, as its taints say.
-func (v View) Leaving() bool { return v.tainted(v1.TaintEffectNoExecute) }
-
-func (v View) tainted(effect v1.TaintEffect) bool {
-	return slices.ContainsFunc(v.Taints, func(t v1alpha1.ClusterTaint) bool { return t.Effect == effect })
+	// What was read, and whether nodes were.
+	caches *caches
+	nodes  bool
 }
 
 // View returns what is known now.
 func (c *Cluster) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := View{
-		Name: c.name, Labels: c.member.Labels, Taints: c.member.Spec.Taints, Takeover: c.member.Spec.Takeover,
-		Cause: c.cause, Known: c.caches != nil,
+	state, _, _ := c.live.at(clock.Now())
+	spec := &c.member.Spec
+	tainted := func(effect v1.TaintEffect) bool {
+		return slices.ContainsFunc(spec.Taints, func(t v1alpha1.ClusterTaint) bool { return t.Effect == effect })
 	}
-	v.State, v.Since, _ = c.live.at(c.options.Clock.Now())
-	return v
+	nodes, _ := c.caches.nodesKnown()
+	return View{state, c.cause, c.caches != nil, spec.Takeover, tainted(v1.TaintEffectNoSchedule), tainted(v1.TaintEffectNoExecute), c.caches, nodes}
 }
 
 // Name is the name of the MemberCluster.
@@ -170,14 +164,6 @@ func (c *Cluster) set(change func()) {
 // ask has the cluster probed now, and its status stored.
 func (c *Cluster) ask() { c.members.triggers.Pass(types.NamespacedName{Name: c.name}, 0) }
 
-// changed is ask, and calls handlers.
-func (c *Cluster) changed() {
-	c.ask()
-	c.members.changed(c.name)
-}
-
-func (c *Cluster) localChanged(l Local) { c.members.localChanged(c.name, l) }
-
 // use has the cluster reached by a connection from now on, and ends the former one; nil ends it only.
 func (c *Cluster) use(s *connection) {
 	before, expires := c.connection, time.Time{}
@@ -233,8 +219,7 @@ func (c *Cluster) checked(now time.Time, err error) {
 	if state, _, _ := c.live.at(now); c.cause == "" || state != c.reported.State { // otherwise the status would change all the time
 		c.cause = Explain(err)
 	}
-	var problem *Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*Problem](err); ok {
 		c.problem = problem
 	}
 }

@@ -64,11 +64,11 @@ func TestHandlersLearnWhatTimeBrings(t *testing.T) {
 		var mu sync.Mutex
 		var states []State
 		c := w.members.Get("a")
-		w.members.Handle(Handler{Cluster: func(string) {
+		w.members.Handle(func(string, *Local) {
 			mu.Lock()
 			defer mu.Unlock()
 			states = append(states, c.View().State)
-		}})
+		})
 		look := func(d time.Duration) {
 			for range int(d / time.Second) {
 				w.after(time.Second)
@@ -203,11 +203,11 @@ func TestReplicaSetsOfDeploymentsAreNotLocal(t *testing.T) {
 		w.after(time.Second)
 		var mu sync.Mutex
 		var changed []string
-		w.members.Handle(Handler{Local: func(_ string, l Local) {
+		w.members.Handle(func(_ string, l *Local) {
 			mu.Lock()
 			defer mu.Unlock()
 			changed = append(changed, l.Name)
-		}})
+		})
 		owned := replicaSet("web-5d4", 3)
 		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: Deployment, Name: "web", UID: "1", Controller: new(true)}}
 		s.put("replicasets", owned)
@@ -272,15 +272,24 @@ func TestLabelsAndTaintsAreSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.server("a")
 		w.after(time.Second)
+		reported := make(chan string, 1)
+		w.members.Handle(func(cluster string, _ *Local) { reported <- cluster })
 		m := w.get("a")
 		m.Labels = map[string]string{"topology.kubernetes.io/region": "eu"}
+		if err := w.host.Update(t.Context(), m, &client.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.poke("a")
+		if cluster := <-reported; cluster != "a" {
+			t.Error(cluster)
+		}
 		m.Spec.Taints = []v1alpha1.ClusterTaint{{Key: "maintenance", Effect: v1.TaintEffectNoExecute}}
 		if err := w.host.Update(t.Context(), m, &client.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.poke("a")
 		w.after(time.Second)
-		if v := w.members.Get("a").View(); v.Labels["topology.kubernetes.io/region"] != "eu" || v.NoSchedule() || !v.Leaving() {
+		if v := w.members.Get("a").View(); v.NoSchedule || !v.Leaving || len(reported) != 1 {
 			t.Errorf("%+v", v)
 		}
 	})

@@ -143,9 +143,9 @@ func (c *Cluster) calling(next http.RoundTripper) http.RoundTripper {
 		if err := limit.Wait(r.Context()); err != nil {
 			return nil, context.DeadlineExceeded // it would wait until after its deadline
 		}
-		start := c.options.Clock.Now()
+		start := clock.Now()
 		response, err := next.RoundTrip(r)
-		c.options.Metrics.called(c.name, r, c.options.Clock.Since(start))
+		c.options.Metrics.called(c.name, r, clock.Since(start))
 		if err != nil && timedOut(err) || response != nil && response.StatusCode == http.StatusUnauthorized {
 			c.ask()
 		}
@@ -166,10 +166,10 @@ func (s *connection) probe(ctx context.Context, o *Options) (skew time.Duration,
 		return 0, err
 	}
 	defer response.Body.Close()
-	skew = skewOf(response.Header, o.Clock.Now())
+	skew = skewOf(response.Header, clock.Now())
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
-		return skew, &Problem{v1alpha1.ReasonUnauthorized, "the cluster does not accept the credentials: " + remedy}
+		return skew, problemOf(v1alpha1.ReasonUnauthorized, "the cluster does not accept the credentials: %s", remedy)
 	case http.StatusOK, http.StatusForbidden: // some clusters keep their health to themselves
 		if strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") {
 			return skew, errWebPage
@@ -193,28 +193,19 @@ func (s *connection) identify(ctx context.Context, o *Options) (uid, version str
 	var answer struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	body, err := s.clientset.Discovery().RESTClient().Get().AbsPath("/version").SetHeader("Accept", "application/json").DoRaw(ctx)
-	if err == nil {
-		err = json.Unmarshal(body, &answer)
-	}
-	if err != nil {
-		return uid, "", nil // it does not say
-	}
+	body, _ := s.clientset.Discovery().RESTClient().Get().AbsPath("/version").SetHeader("Accept", "application/json").DoRaw(ctx)
+	_ = json.Unmarshal(body, &answer) // it may not say
 	return uid, answer.GitVersion[:min(len(answer.GitVersion), 64)], nil
 }
 
 // read returns nil if what is known of the cluster is current, and shows it then. What was read before the
 // cluster was lost is read anew: a watch may take long to notice. Until that is done, the former is shown.
 func (s *connection) read(c *Cluster, now time.Time) error {
-	var err error
 	if fixed := c.member.Spec.FixedNodes; s.caches == nil || s.failed || s.caches.fixedNodes != fixed {
 		if s.caches != nil && s.caches != c.caches {
 			s.caches.cancel()
 		}
-		if s.caches, err = openCaches(s.ctx, s.clientset, c, fixed); err != nil {
-			return err
-		}
-		s.opened, s.failed = now, false
+		s.caches, s.opened, s.failed = openCaches(s.ctx, s.clientset, c, fixed), now, false
 	}
 	switch ready, denied := s.caches.ready(); {
 	case ready && s.caches != c.caches:

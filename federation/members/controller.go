@@ -6,12 +6,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -105,8 +104,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	c := r.members.add(m)
+	before := c.member
 	c.set(func() { c.member = m })
-	caches := c.caches
 	s, err := r.connection(ctx, c)
 	switch {
 	case err == nil:
@@ -114,13 +113,16 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case !errors.As(err, new(*Problem)): // of the host
 		return reconcile.Result{}, err
 	}
-	now := r.members.options.Clock.Now()
+	if ctx.Err() != nil { // the program ends: that says nothing about the cluster
+		return reconcile.Result{}, context.Cause(ctx)
+	}
+	now := clock.Now()
 	c.checked(now, err)
 	v := c.View()
-	v.Since, v.Cause = time.Time{}, ""
-	if caches != c.caches || !reflect.DeepEqual(v, c.reported) {
+	v.Cause = ""
+	if v != c.reported || !maps.Equal(before.Labels, m.Labels) {
 		c.reported = v
-		r.members.changed(m.Name) // of new caches, what changed meanwhile was reported too early
+		r.members.report(m.Name, nil) // of new caches, what changed meanwhile was reported too early
 	}
 	next, err := r.store(ctx, c, now)
 	return passes.At(now, now.Add(r.members.options.ProbeInterval), next), err
@@ -130,7 +132,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func (r *reconciler) connection(ctx context.Context, c *Cluster) (*connection, error) {
 	data, err := r.kubeconfig(ctx, c.member)
 	if s := c.connection; err == nil && s != nil && s.kubeconfig == sha256.Sum256(data) &&
-		(s.expires.IsZero() || c.options.Clock.Now().Before(s.expires)) {
+		(s.expires.IsZero() || clock.Now().Before(s.expires)) {
 		return s, nil
 	}
 	var s *connection
@@ -144,7 +146,7 @@ func (r *reconciler) connection(ctx context.Context, c *Cluster) (*connection, e
 }
 
 func (r *reconciler) connect(ctx context.Context, c *Cluster, kubeconfig []byte) (*connection, error) {
-	config, expires, err := ReadKubeconfig(kubeconfig, c.options.Clock.Now())
+	config, expires, err := ReadKubeconfig(kubeconfig, clock.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +168,7 @@ func (r *reconciler) connect(ctx context.Context, c *Cluster, kubeconfig []byte)
 // check finds out whether the cluster answers, is the one it is taken for, and lets itself be read.
 func (r *reconciler) check(ctx context.Context, c *Cluster, s *connection) error {
 	skew, err := s.probe(ctx, c.options)
-	c.probed = c.options.Clock.Now()
+	c.probed = clock.Now()
 	c.options.Metrics.probed(c.name, err)
 	if err != nil {
 		s.failed = true
@@ -183,10 +185,8 @@ func (r *reconciler) check(ctx context.Context, c *Cluster, s *connection) error
 			return err
 		}
 		if uid == s.hostUID {
-			return &Problem{
-				v1alpha1.ReasonPointsToHost,
-				"the kubeconfig is that of the host, the cluster that the controllers run against: give the one of the member",
-			}
+			return problemOf(v1alpha1.ReasonPointsToHost,
+				"the kubeconfig is that of the host, the cluster that the controllers run against: give the one of the member")
 		}
 		if err := r.members.claim(c, uid, all.Items); err != nil {
 			return err
@@ -211,19 +211,23 @@ func (r *reconciler) kubeconfig(ctx context.Context, m *v1alpha1.MemberCluster) 
 		return r.ofProfile(ctx, ref.Name)
 	}
 	ref := m.Spec.KubeconfigSecretRef
-	key := cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey)
+	return r.secret(ctx, ref.Name, cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey))
+}
+
+// secret is what a Secret holds under a key.
+func (r *reconciler) secret(ctx context.Context, name, key string) ([]byte, error) {
 	var secret v1.Secret
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.members.options.Namespace, Name: ref.Name}, &secret)
-	data, found := secret.Data[key]
+	namespace := r.members.options.Namespace
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, &Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("there is no Secret %s in namespace %s: create it, or %s", ref.Name, r.members.options.Namespace, remedy)}
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	case err != nil:
-		return nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
-	case !found:
-		return nil, &Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("the Secret %s in namespace %s has no key %s: add it, or %s", ref.Name, r.members.options.Namespace, key, remedy)}
+		return nil, problemOf(v1alpha1.ReasonSecretNotFound, "there is no Secret %s in namespace %s: create it, or %s", name, namespace, remedy)
+	case len(secret.Data[key]) == 0:
+		return nil, problemOf(v1alpha1.ReasonSecretNotFound, "the Secret %s in namespace %s has no key %s: add it, or %s", name, namespace, key, remedy)
 	}
-	return data, nil
+	return secret.Data[key], nil
 }
 
 // store writes the status if it changed. It returns when time alone changes it; zero for never.

@@ -20,11 +20,11 @@ func TestRotation(t *testing.T) {
 		s.put("replicasets", replicaSet("web", 3))
 		w.after(time.Second)
 		var states []State
-		w.members.handlers = append(w.members.handlers, Handler{Cluster: func(name string) {
+		w.members.Handle(func(name string, _ *Local) {
 			if c := w.members.Get(name); c != nil {
 				states = append(states, c.View().State)
 			}
-		}})
+		})
 		s.set(func(s *server) { s.token = "new" })
 		w.rotate("a", w.kubeconfigOf("a", "new"))
 		w.after(time.Second)

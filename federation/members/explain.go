@@ -33,25 +33,20 @@ func (f fixed) Error() string { return string(f) }
 // Explain says in fixed words why a call to a cluster failed. The text of the error itself may hold
 // the address of the cluster, which is part of its Secret, or whatever a server answered.
 func Explain(err error) string {
-	var problem *Problem
-	var text fixed
+	problem, _ := errors.AsType[*Problem](err)
+	text, _ := errors.AsType[fixed](err)
+	dial, _ := errors.AsType[*net.OpError](err)
 	var status apierrors.APIStatus
-	var lookup *net.DNSError
-	var dial *net.OpError
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	var certificate x509.CertificateInvalidError
-	var record tls.RecordHeaderError
-	var verification *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &problem):
+	case problem != nil:
 		return problem.Message
-	case errors.As(err, &text):
+	case text != "":
 		return text.Error()
-	case errors.As(err, &dial) && dial.Op == "proxyconnect":
+	case dial != nil && dial.Op == "proxyconnect":
 		return "the proxy in the kubeconfig (proxy-url) cannot be reached"
 	case errors.As(err, &status):
-		return explainStatus(status)
+		s := status.Status()
+		return fmt.Sprintf("the API server answered %d %s", s.Code, cmp.Or(string(s.Reason), http.StatusText(int(s.Code))))
 	case errors.Is(err, context.Canceled):
 		return "the call was cancelled"
 	case timedOut(err):
@@ -62,26 +57,26 @@ func Explain(err error) string {
 		return "the API server closed the connection"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "there is no route to the API server"
-	case errors.As(err, &lookup):
+	case is[*net.DNSError](err):
 		return "the name of the API server does not resolve"
-	case errors.As(err, &authority), errors.As(err, &verification) && errors.As(verification.Err, &authority):
+	case is[x509.UnknownAuthorityError](err):
 		return "the certificate of the API server is not signed by the authority in the kubeconfig"
-	case errors.As(err, &hostname):
+	case is[x509.HostnameError](err):
 		return "the certificate of the API server is not for its address: join with an address that it is for (--server), or give the kubeconfig a tls-server-name"
-	case errors.As(err, &certificate):
+	case is[x509.CertificateInvalidError](err):
 		return "the certificate of the API server is not valid"
-	case errors.As(err, &record):
+	case is[tls.RecordHeaderError](err):
 		return "what listens at the address of the API server does not speak TLS"
 	}
 	return "the connection to the API server failed"
 }
 
-func timedOut(err error) bool {
-	var network net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &network) && network.Timeout()
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
-func explainStatus(status apierrors.APIStatus) string {
-	s := status.Status()
-	return fmt.Sprintf("the API server answered %d %s", s.Code, cmp.Or(string(s.Reason), http.StatusText(int(s.Code))))
+func timedOut(err error) bool {
+	network, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && network.Timeout()
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -30,8 +30,12 @@ func (p *Problem) Error() string { return p.Message }
 // remedy is the simplest way out of most problems of credentials.
 const remedy = "make new credentials with evenkeel cluster join"
 
+func problemOf(reason, format string, args ...any) *Problem {
+	return &Problem{reason, fmt.Sprintf(format, args...)}
+}
+
 func invalid(what string) *Problem {
-	return &Problem{v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig " + what + ": " + remedy}
+	return problemOf(v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig %s: %s", what, remedy)
 }
 
 // ReadKubeconfig returns how the current context of a kubeconfig reaches its cluster, and when its
@@ -39,21 +43,20 @@ func invalid(what string) *Problem {
 // its credentials itself, so one that names files is refused, and one that names a command or a
 // plugin too, which are never run. The time decides whether credentials have expired.
 func ReadKubeconfig(data []byte, now time.Time) (*rest.Config, time.Time, error) {
-	// The errors of the parser quote what they cannot parse.
 	config, err := clientcmd.Load(data)
-	if err != nil {
+	if err != nil { // which quotes what does not parse
 		return nil, time.Time{}, invalid("does not parse")
 	}
 	cluster, user, problem := current(config)
-	if problem != nil {
-		return nil, time.Time{}, problem
+	if problem == nil {
+		problem = unusable(cluster, user)
 	}
-	if problem := unusable(cluster, user); problem != nil {
-		return nil, time.Time{}, problem
+	var expires time.Time
+	if problem == nil {
+		expires, problem = expiry(cluster, user)
 	}
-	expires, problem := expiry(cluster, user)
 	if problem == nil && !expires.IsZero() && !now.Before(expires) {
-		problem = &Problem{v1alpha1.ReasonExpired, fmt.Sprintf("the credentials expired on %s: %s", expires.UTC().Format(time.RFC3339), remedy)}
+		problem = problemOf(v1alpha1.ReasonExpired, "the credentials expired on %s: %s", expires.UTC().Format(time.RFC3339), remedy)
 	}
 	if problem != nil {
 		return nil, time.Time{}, problem
@@ -65,43 +68,49 @@ func ReadKubeconfig(data []byte, now time.Time) (*rest.Config, time.Time, error)
 	return out, expires, nil
 }
 
+// Kubeconfig is one that reaches a cluster by a token.
+func Kubeconfig(name string, cluster *clientcmdapi.Cluster, token string) ([]byte, error) {
+	const user = "evenkeel"
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
+		CurrentContext: name,
+	})
+}
+
 // current returns what the current context refers to.
 func current(config *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo, *Problem) {
-	if config.CurrentContext == "" {
-		return nil, nil, invalid("has no current-context")
-	}
 	context := config.Contexts[config.CurrentContext]
-	if context == nil {
-		return nil, nil, invalid("has no context of the name in its current-context")
-	}
-	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
 	switch {
-	case cluster == nil:
+	case config.CurrentContext == "":
+		return nil, nil, invalid("has no current-context")
+	case context == nil:
+		return nil, nil, invalid("has no context of the name in its current-context")
+	case config.Clusters[context.Cluster] == nil:
 		return nil, nil, invalid("has no cluster of the name in its current context")
-	case user == nil:
+	case config.AuthInfos[context.AuthInfo] == nil:
 		return nil, nil, invalid("has no user of the name in its current context")
 	}
-	return cluster, user, nil
+	return config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo], nil
 }
 
 // unusable says why credentials are refused that are not all in the kubeconfig, or that would be sent to
 // anyone.
 func unusable(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
-	plugin := func(what string) *Problem {
-		return &Problem{v1alpha1.ReasonPluginRefused, "the kubeconfig asks to run " + what + ", which is never done: " + remedy + ", which needs none"}
-	}
+	const plugin = "the kubeconfig asks to run %s, which is never done: %s, which needs none"
 	switch {
 	case user.Exec != nil:
-		return plugin("a command to obtain credentials (exec)")
+		return problemOf(v1alpha1.ReasonPluginRefused, plugin, "a command to obtain credentials (exec)", remedy)
 	case user.AuthProvider != nil:
-		return plugin("a plugin to obtain credentials (auth-provider)")
+		return problemOf(v1alpha1.ReasonPluginRefused, plugin, "a plugin to obtain credentials (auth-provider)", remedy)
 	}
 	for field, path := range map[string]string{
 		"certificate-authority": cluster.CertificateAuthority, "client-certificate": user.ClientCertificate,
 		"client-key": user.ClientKey, "tokenFile": user.TokenFile,
 	} {
 		if path != "" {
-			return &Problem{v1alpha1.ReasonFileRefused, fmt.Sprintf("the kubeconfig names a file in %s, which is never read: write the content into it, as kubectl config view --raw --flatten does, or %s", field, remedy)}
+			return problemOf(v1alpha1.ReasonFileRefused, "the kubeconfig names a file in %s, which is never read: write the content into it, as kubectl config view --raw --flatten does, or %s", field, remedy)
 		}
 	}
 	server, err := url.Parse(cluster.Server)
@@ -124,29 +133,20 @@ func unusable(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Probl
 
 // expiry is when the credentials expire: the earlier of client certificate and token.
 func expiry(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (time.Time, *Problem) {
-	var earliest time.Time
-	add := func(t time.Time) {
-		if !t.IsZero() && (earliest.IsZero() || t.Before(earliest)) {
-			earliest = t
-		}
-	}
 	if ca := cluster.CertificateAuthorityData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
-		return earliest, invalid("has no certificate in certificate-authority-data")
-	}
-	if len(user.ClientCertificateData) > 0 {
-		block, _ := pem.Decode(user.ClientCertificateData)
-		if block == nil {
-			return earliest, invalid("has no certificate in client-certificate-data")
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return earliest, invalid("has a client certificate that does not parse")
-		}
-		add(certificate.NotAfter)
+		return time.Time{}, invalid("has no certificate in certificate-authority-data")
 	}
 	_, expires := tokenTimes(user.Token)
-	add(expires)
-	return earliest, nil
+	if len(user.ClientCertificateData) > 0 {
+		certificates, err := cert.ParseCertsPEM(user.ClientCertificateData)
+		if err != nil {
+			return time.Time{}, invalid("has no certificate in client-certificate-data")
+		}
+		if end := certificates[0].NotAfter; expires.IsZero() || end.Before(expires) {
+			expires = end
+		}
+	}
+	return expires, nil
 }
 
 // tokenTimes are when a service account token was issued and when it expires; zero if it does not say. The
@@ -163,11 +163,11 @@ func tokenTimes(token string) (issued, expires time.Time) {
 	if payload, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || json.Unmarshal(payload, &claims) != nil {
 		return issued, expires
 	}
-	if claims.Issued > 0 {
-		issued = time.Unix(claims.Issued, 0)
+	at := func(seconds int64) (t time.Time) {
+		if seconds > 0 {
+			t = time.Unix(seconds, 0)
+		}
+		return t
 	}
-	if claims.Expires > 0 {
-		expires = time.Unix(claims.Expires, 0)
-	}
-	return issued, expires
+	return at(claims.Issued), at(claims.Expires)
 }

@@ -1,7 +1,6 @@
 package members
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,14 +12,10 @@ import (
 // Name is the name of the controller in flags, logs and metrics.
 const Name = "members"
 
-// Handler is called when something of the clusters changes. Calls come from several goroutines, and
-// must return quickly. A nil function is not called.
-type Handler struct {
-	// Cluster came, went, changed its state, labels or taints, or was read anew.
-	Cluster func(name string)
-	// Local object of a cluster was created, changed or deleted, or its pods changed so that it matters.
-	Local func(cluster string, l Local)
-}
+// Handler is called when something of the clusters changes: a local object of a cluster was created, changed or
+// deleted, or its pods changed so that it matters; or, without a local object, the cluster came, went, changed its state,
+// labels or taints, or was read anew. Calls come from several goroutines, and must return quickly.
+type Handler func(cluster string, l *Local)
 
 // Members are the member clusters. Its methods may be called from several goroutines.
 type Members struct {
@@ -45,10 +40,13 @@ func (m *Members) Handle(h Handler) {
 	m.handlers = append(slices.Clone(m.handlers), h)
 }
 
-func (m *Members) handling() []Handler {
+func (m *Members) report(cluster string, l *Local) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.handlers
+	handlers := m.handlers
+	m.mu.Unlock()
+	for _, h := range handlers {
+		h(cluster, l)
+	}
 }
 
 // Get returns a cluster; nil if there is none of the name.
@@ -80,7 +78,7 @@ func (m *Members) remove(name string) {
 	}
 	c.end()
 	m.options.Metrics.forget(name)
-	m.changed(name)
+	m.report(name, nil)
 	for _, other := range others { // one may have been refused because of this one
 		other.ask()
 	}
@@ -103,27 +101,9 @@ func (m *Members) claim(c *Cluster, uid string, all []v1alpha1.MemberCluster) er
 		}
 	}
 	if holder != "" {
-		return &Problem{
-			v1alpha1.ReasonAlreadyJoined,
-			fmt.Sprintf("the kubeconfig is that of a cluster that has joined already, as %s: delete one of the two MemberClusters", holder),
-		}
+		return problemOf(v1alpha1.ReasonAlreadyJoined,
+			"the kubeconfig is that of a cluster that has joined already, as %s: delete one of the two MemberClusters", holder)
 	}
 	c.uid = uid
 	return nil
-}
-
-func (m *Members) changed(name string) {
-	for _, h := range m.handling() {
-		if h.Cluster != nil {
-			h.Cluster(name)
-		}
-	}
-}
-
-func (m *Members) localChanged(cluster string, l Local) {
-	for _, h := range m.handling() {
-		if h.Local != nil {
-			h.Local(cluster, l)
-		}
-	}
 }

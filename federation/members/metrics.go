@@ -45,11 +45,7 @@ func (m *Metrics) see(cluster string, state State) {
 }
 
 func (m *Metrics) probed(cluster string, err error) {
-	result := passes.Succeeded
-	if err != nil {
-		result = passes.Failed
-	}
-	m.probes.WithLabelValues(cluster, result).Inc()
+	m.probes.WithLabelValues(cluster, passes.ResultOf(err)).Inc()
 }
 
 func (m *Metrics) called(cluster string, r *http.Request, took time.Duration) {

@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"k8s.io/utils/clock"
+	utilclock "k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
@@ -27,6 +27,9 @@ const (
 	DefaultCallTimeout = 10 * time.Second
 )
 
+// clock is virtual in tests by testing/synctest.
+var clock utilclock.RealClock
+
 // Options of Members. The zero value works.
 type Options struct {
 	// Namespace is where the Secrets are; empty means DefaultNamespace.
@@ -42,9 +45,6 @@ type Options struct {
 	// Metrics record what happens; nil means that they are registered nowhere.
 	Metrics *Metrics
 
-	// Clock is the real one if nil.
-	Clock clock.Clock
-
 	// dial opens connections in place of the network, in tests.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -56,6 +56,5 @@ func (o *Options) setDefaults() {
 	o.OfflineAfter = cmp.Or(o.OfflineAfter, DefaultOfflineAfter)
 	o.StabilizationTime = cmp.Or(o.StabilizationTime, DefaultStabilizationTime)
 	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
-	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 }

@@ -2,6 +2,7 @@ package members
 
 import (
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -30,34 +31,28 @@ type Pods struct {
 	// Created is how many there are, Scheduled how many of them have a node, Ready how many are
 	// ready.
 	Created, Scheduled, Ready int32
-	// unscheduled and notStarted are the pods that wait for a node, and those with a node that have
-	// not been ready yet.
-	unscheduled, notStarted waiting
+	// waiting are the pods that wait for a node, and those with a node that have not been ready yet.
+	waiting waiting
 	// skew is by how much the clock of the cluster is ahead, which their times are of.
 	skew time.Duration
 }
 
 // Waiting is how many pods wait for a node or have not been ready yet.
-func (p Pods) Waiting() int32 { return p.unscheduled.count() + p.notStarted.count() }
-
-// Unscheduled is how many pods have waited for a node for at least d.
-func (p Pods) Unscheduled(now time.Time, d time.Duration) int32 {
-	return p.unscheduled[:p.unscheduled.until(now.Add(p.skew-d))].count()
+func (p Pods) Waiting() int32 {
+	unscheduled, notStarted := p.waiting.count()
+	return unscheduled + notStarted
 }
 
-// NotStarted is how many pods have had a node for at least d without ever being ready.
-func (p Pods) NotStarted(now time.Time, d time.Duration) int32 {
-	return p.notStarted[:p.notStarted.until(now.Add(p.skew-d))].count()
+// Late is how many pods have waited for a node for at least d, and how many have had one for at least d without
+// ever being ready.
+func (p Pods) Late(now time.Time, d time.Duration) (unscheduled, notStarted int32) {
+	return p.waiting[:p.waiting.until(now.Add(p.skew-d))].count()
 }
 
 // Next is when the next pod will have waited for d, for a node or to start; zero if none will.
 func (p Pods) Next(now time.Time, d time.Duration) (next time.Time) {
-	for _, w := range []waiting{p.unscheduled, p.notStarted} {
-		if i := w.until(now.Add(p.skew - d)); i < len(w) {
-			if at := w[i].since.Add(d - p.skew); next.IsZero() || at.Before(next) {
-				next = at
-			}
-		}
+	if i := p.waiting.until(now.Add(p.skew - d)); i < len(p.waiting) {
+		next = p.waiting[i].since.Add(d - p.skew)
 	}
 	return next
 }
@@ -67,38 +62,34 @@ func (p Pods) Next(now time.Time, d time.Duration) (next time.Time) {
 type waiting []moment
 
 type moment struct {
-	since time.Time
-	pods  int32
+	since                   time.Time
+	unscheduled, notStarted int32
 }
 
-func (w waiting) count() (n int32) {
+func (w waiting) count() (unscheduled, notStarted int32) {
 	for _, m := range w {
-		n += m.pods
+		unscheduled, notStarted = unscheduled+m.unscheduled, notStarted+m.notStarted
 	}
-	return n
+	return unscheduled, notStarted
 }
 
 // until is how many of the times are not after a limit.
 func (w waiting) until(limit time.Time) int {
-	i, found := slices.BinarySearchFunc(w, limit, func(m moment, at time.Time) int { return m.since.Compare(at) })
-	if found {
-		i++
-	}
-	return i
+	return sort.Search(len(w), func(i int) bool { return w[i].since.After(limit) })
 }
 
-// plus is w with a number of pods more that have waited since a time.
-func (w waiting) plus(n int32, since time.Time) waiting {
-	i := w.until(since)
-	if i > 0 && w[i-1].since.Equal(since) {
-		i--
-		n += w[i].pods
-		w = slices.Concat(w[:i], w[i+1:])
+// plus is w with more pods that have waited since a time.
+func (w waiting) plus(m moment) waiting {
+	i := w.until(m.since)
+	before, after := w[:i], w[i:]
+	if i > 0 && w[i-1].since.Equal(m.since) {
+		before = w[:i-1]
+		m.unscheduled, m.notStarted = m.unscheduled+w[i-1].unscheduled, m.notStarted+w[i-1].notStarted
 	}
-	if n == 0 {
-		return w
+	if m.unscheduled == 0 && m.notStarted == 0 {
+		return slices.Concat(before, after)
 	}
-	return slices.Concat(w[:i], waiting{{since, n}}, w[i:])
+	return slices.Concat(before, waiting{m}, after)
 }
 
 // pod is all that is kept of a pod: of its metadata the name and the version only. There may be many,
@@ -189,9 +180,9 @@ func (p *Pods) add(c counted, sign int32) {
 	}
 	switch {
 	case !c.scheduled:
-		p.unscheduled = p.unscheduled.plus(sign, c.since)
+		p.waiting = p.waiting.plus(moment{since: c.since, unscheduled: sign})
 	case !c.started:
-		p.notStarted = p.notStarted.plus(sign, c.since)
+		p.waiting = p.waiting.plus(moment{since: c.since, notStarted: sign})
 	}
 }
 

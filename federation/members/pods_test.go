@@ -132,7 +132,8 @@ func TestPodsCrossTheLimitExactly(t *testing.T) {
 		if step.next > 0 {
 			next = noon.Add(step.next)
 		}
-		if u, n, at := p.Unscheduled(now, limit), p.NotStarted(now, limit), p.Next(now, limit); u != step.unscheduled || n != step.notStarted || !at.Equal(next) {
+		u, n := p.Late(now, limit)
+		if at := p.Next(now, limit); u != step.unscheduled || n != step.notStarted || !at.Equal(next) {
 			t.Errorf("after %s: %d unscheduled, %d not started, next %s; want %+v", step.after, u, n, at, step)
 		}
 	}
@@ -168,7 +169,7 @@ func TestTallyCountsAsAnOracle(t *testing.T) {
 				if shown(got) != shown(want) {
 					t.Fatalf("%v: got %s, want %s", l, shown(got), shown(want))
 				}
-				if got.Created-got.Scheduled != got.unscheduled.count() {
+				if unscheduled, _ := got.waiting.count(); got.Created-got.Scheduled != unscheduled {
 					t.Fatal(shown(got))
 				}
 				read, was = append(read, got), append(was, shown(got))
@@ -205,5 +206,6 @@ func (c *counting) forget(name string) {
 // shown is what is counted: created, scheduled, ready, and since when after noon pods wait for a node
 // or to start.
 func shown(p Pods) string {
-	return fmt.Sprint(p.Created, p.Scheduled, p.Ready, p.unscheduled.times(), p.notStarted.times())
+	unscheduled, notStarted := p.waiting.times()
+	return fmt.Sprint(p.Created, p.Scheduled, p.Ready, unscheduled, notStarted)
 }

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +20,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -84,9 +84,6 @@ func (p *profiles) Start(ctx context.Context) error {
 
 // get returns a ClusterProfile; nil if there is none. It is not known as long as they are not read.
 func (p *profiles) get(name string) (_ *unstructured.Unstructured, known bool) {
-	if p == nil {
-		return nil, false
-	}
 	store := p.store.Load()
 	if store == nil {
 		return nil, false
@@ -138,35 +135,20 @@ func (r *reconciler) ofProfile(ctx context.Context, name string) ([]byte, error)
 	profile, known := r.profiles.get(name)
 	switch {
 	case !known:
-		return nil, &Problem{v1alpha1.ReasonProfileUnusable, "the host has no ClusterProfiles, or they may not be read: install that kind, or refer to a Secret instead"}
+		return nil, problemOf(v1alpha1.ReasonProfileUnusable, "the host has no ClusterProfiles, or they may not be read: install that kind, or refer to a Secret instead")
 	case profile == nil:
-		return nil, &Problem{v1alpha1.ReasonProfileUnusable, fmt.Sprintf("there is no ClusterProfile %s in namespace %s: create it, or delete this MemberCluster", name, r.members.options.Namespace)}
+		return nil, problemOf(v1alpha1.ReasonProfileUnusable, "there is no ClusterProfile %s in namespace %s: create it, or delete this MemberCluster", name, r.members.options.Namespace)
 	}
 	access := accessOf(profile)
 	if access == nil {
-		return nil, &Problem{
-			v1alpha1.ReasonProfileUnusable,
-			fmt.Sprintf("ClusterProfile %s has no access provider %s: add it, or %s; access providers that run a command are never used", name, secretReader, remedy),
-		}
+		return nil, problemOf(v1alpha1.ReasonProfileUnusable,
+			"ClusterProfile %s has no access provider %s: add it, or %s; access providers that run a command are never used", name, secretReader, remedy)
 	}
-	var secret v1.Secret
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.members.options.Namespace, Name: name}, &secret)
-	token := secret.Data[tokenKey]
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	case err != nil || len(token) == 0:
-		return nil, &Problem{
-			v1alpha1.ReasonSecretNotFound,
-			fmt.Sprintf("there is no Secret %s with a key %s in namespace %s, which the access provider %s reads: create it", name, tokenKey, r.members.options.Namespace, secretReader),
-		}
+	token, err := r.secret(ctx, name, tokenKey)
+	if err != nil {
+		return nil, err
 	}
-	return json.Marshal(clientcmdapi.Config{
-		Clusters:       []clientcmdapi.NamedCluster{{Name: name, Cluster: *access}},
-		AuthInfos:      []clientcmdapi.NamedAuthInfo{{Name: name, AuthInfo: clientcmdapi.AuthInfo{Token: string(token)}}},
-		Contexts:       []clientcmdapi.NamedContext{{Name: name, Context: clientcmdapi.Context{Cluster: name, AuthInfo: name}}},
-		CurrentContext: name,
-	})
+	return Kubeconfig(name, access, string(token))
 }
 
 // accessOf is how the access provider secretreader reaches the cluster; nil if there is none that can be read.
@@ -177,14 +159,17 @@ func accessOf(profile *unstructured.Unstructured) *clientcmdapi.Cluster {
 		for _, p := range providers {
 			var provider struct {
 				Name    string
-				Cluster *clientcmdapi.Cluster
+				Cluster *clientcmdv1.Cluster
 			}
 			text, err := json.Marshal(p)
 			if err != nil || json.Unmarshal(text, &provider) != nil || provider.Name != secretReader || provider.Cluster == nil {
 				continue
 			}
 			provider.Cluster.Extensions = nil
-			return provider.Cluster
+			access := &clientcmdapi.Cluster{}
+			if clientcmdv1.Convert_v1_Cluster_To_api_Cluster(provider.Cluster, access, nil) == nil {
+				return access
+			}
 		}
 	}
 	return nil

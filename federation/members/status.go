@@ -24,14 +24,15 @@ func stateOf(m *v1alpha1.MemberCluster) State {
 	return State(c.Reason)
 }
 
-// status is what the status of the MemberCluster should be, and when time alone changes it; zero for never.
-func (c *Cluster) status(now time.Time) (_ *v1alpha1.MemberClusterStatus, next time.Time) {
+// status is what the status of the MemberCluster should be, and when the cluster counts as something else if it goes on as it does; zero
+// for never.
+func (c *Cluster) status(now time.Time) (_ *v1alpha1.MemberClusterStatus, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.member
 	s := m.Status.DeepCopy()
 	s.ObservedGeneration, s.Version, s.ClusterUID = m.Generation, c.version, c.uid
-	state, since, next := c.live.at(now)
+	state, since, until := c.live.at(now)
 	reachable := c.reachable(state)
 	reachable.LastTransitionTime = metav1.NewTime(since)
 	conditions := []metav1.Condition{reachable, c.credentials(now)}
@@ -47,10 +48,7 @@ func (c *Cluster) status(now time.Time) (_ *v1alpha1.MemberClusterStatus, next t
 	if !equality.Semantic.DeepEqual(s, &m.Status) && !c.probed.IsZero() {
 		s.LastProbeTime = &metav1.Time{Time: c.probed.Truncate(time.Second)}
 	}
-	if c.connection != nil && c.connection.warn.After(now) && (next.IsZero() || c.connection.warn.Before(next)) {
-		next = c.connection.warn
-	}
-	return s, next
+	return s, until
 }
 
 // reachable is the condition of that name.

@@ -10,48 +10,62 @@ import (
 	"pgregory.net/rapid"
 )
 
-// times are since when after noon pods wait, in order.
-func (w waiting) times() []time.Duration {
-	var all []time.Duration
+// times are since when after noon pods wait for a node, and to start, in order.
+func (w waiting) times() (unscheduled, notStarted []time.Duration) {
 	for _, m := range w {
-		all = append(all, slices.Repeat([]time.Duration{m.since.Sub(noon)}, int(m.pods))...)
+		unscheduled = append(unscheduled, slices.Repeat([]time.Duration{m.since.Sub(noon)}, int(m.unscheduled))...)
+		notStarted = append(notStarted, slices.Repeat([]time.Duration{m.since.Sub(noon)}, int(m.notStarted))...)
 	}
-	return all
+	return unscheduled, notStarted
 }
 
 // Whatever comes and goes, the counts are those of a sorted list, and what was read stays.
 func TestWaitingCountsAsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w waiting
-		var list []time.Duration
+		lists := [2][]time.Duration{} // of those that wait for a node, and to start
 		type reading struct {
 			waiting
-			list []time.Duration
+			lists [2][]time.Duration
 		}
 		var read []reading
 		for _, step := range rapid.SliceOfN(rapid.IntRange(-3, 9), 1, 200).Draw(t, "steps") {
 			at := time.Duration(rapid.IntRange(0, 30).Draw(t, "since")) * time.Second
+			kind := rapid.IntRange(0, 1).Draw(t, "kind")
+			one := func(n int32) moment {
+				return moment{noon.Add(at), n * int32(1-kind), n * int32(kind)} //nolint:gosec // 0 or 1
+			}
+			list := slices.Clone(lists[kind])
 			if step >= 0 {
-				w, list = w.plus(1, noon.Add(at)), append(slices.Clone(list), at)
+				w, list = w.plus(one(1)), append(list, at)
 				slices.Sort(list)
 			} else if i := slices.Index(list, at); i >= 0 {
-				w, list = w.plus(-1, noon.Add(at)), slices.Delete(slices.Clone(list), i, i+1)
+				w, list = w.plus(one(-1)), slices.Delete(list, i, i+1)
 			}
-			read = append(read, reading{w, list})
+			lists[kind] = list
+			read = append(read, reading{w, lists})
 		}
 		for _, r := range read {
-			if got := r.times(); !slices.Equal(got, r.list) || int(r.count()) != len(r.list) {
-				t.Fatalf("got %v, want %v", got, r.list)
+			unscheduled, notStarted := r.times()
+			if !slices.Equal(unscheduled, r.lists[0]) || !slices.Equal(notStarted, r.lists[1]) {
+				t.Fatalf("got %v and %v, want %v", unscheduled, notStarted, r.lists)
 			}
-			limit := time.Duration(rapid.IntRange(-1, 31).Draw(t, "limit")) * time.Second
-			later := slices.IndexFunc(r.list, func(at time.Duration) bool { return at > limit })
-			n := len(r.list)
-			if later >= 0 {
-				n = later
+			now := time.Duration(rapid.IntRange(-1, 31).Draw(t, "limit")) * time.Second
+			p := Pods{waiting: r.waiting}
+			var want [2]int32
+			next := time.Time{}
+			for kind, list := range r.lists {
+				for _, at := range list {
+					if at <= now {
+						want[kind]++
+					} else if since := noon.Add(at); next.IsZero() || since.Before(next) {
+						next = since
+					}
+				}
 			}
-			i := r.until(noon.Add(limit))
-			if int(r.waiting[:i].count()) != n || (i < len(r.waiting)) != (later >= 0) || later >= 0 && r.waiting[i].since.Sub(noon) != r.list[later] {
-				t.Fatalf("%v since %s: %d times of %v", r.list, limit, i, r.waiting)
+			u, n := p.Late(noon.Add(now), 0)
+			if at := p.Next(noon.Add(now), 0); u != want[0] || n != want[1] || !at.Equal(next) {
+				t.Fatalf("%v at %s: %d %d, then %s, want %v %s", r.lists, now, u, n, at, want, next)
 			}
 		}
 	})
@@ -65,7 +79,7 @@ func BenchmarkPodsRead(b *testing.B) {
 		for b.Loop() {
 			p := tally.of[web]
 			for _, timeout := range []time.Duration{time.Minute, 5 * time.Minute} {
-				if int(p.Created) != n || p.Unscheduled(now, timeout)+p.NotStarted(now, timeout) > p.Waiting() || p.Next(now, timeout).Before(now) {
+				if int(p.Created) != n || sum(p.Late(now, timeout)) > p.Waiting() || p.Next(now, timeout).Before(now) {
 					b.Fatal(p)
 				}
 			}
@@ -119,3 +133,5 @@ func manyPods(b *testing.B, measure func(*testing.B, *counting, int)) {
 		})
 	}
 }
+
+func sum(a, b int32) int32 { return a + b }

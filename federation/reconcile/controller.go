@@ -79,16 +79,15 @@ func changed() predicate.Predicate {
 // handler requests passes: over every object when a cluster changes, and a moment later over the one
 // whose local object or pods change.
 func (c *Controller) handler(reader client.Reader) members.Handler {
-	return members.Handler{
-		Cluster: func(name string) {
-			if c.members.Get(name) == nil {
-				c.options.Metrics.forgetCluster(name)
-			}
-			c.all(reader)
-		},
-		Local: func(_ string, l members.Local) {
+	return func(cluster string, l *members.Local) {
+		switch {
+		case l != nil:
 			c.triggers.Pass(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, settle)
-		},
+			return
+		case c.members.Get(cluster) == nil:
+			c.options.Metrics.forgetCluster(cluster)
+		}
+		c.all(reader)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestGR2LocalObjectsAreCheckedSoon(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
 		for range 100 {
-			c.handler(nil).Local("a", members.Local{Kind: members.ReplicaSet, Namespace: shop.Namespace, Name: shop.Name})
+			c.handler(nil)("a", &members.Local{Kind: members.ReplicaSet, Namespace: shop.Namespace, Name: shop.Name})
 		}
 		request, _ := q.Get()
 		if took := time.Since(begin); took < settle || took > 2*settle || request.NamespacedName != shop {
@@ -101,7 +101,7 @@ func TestGR4ClustersCheckEverything(t *testing.T) {
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
-		c.handler(reader).Cluster("a")
+		c.handler(reader)("a", nil)
 		for range objects {
 			request, _ := q.Get()
 			q.Done(request)

@@ -159,7 +159,7 @@ func (r *reconciler) observe(ctx context.Context, f *v1alpha1.FederatedReplicaSe
 		o := federation.Cluster{Name: m.Name, Labels: m.Labels, Reach: federation.NotAnswering}
 		if c := r.members.Get(m.Name); c != nil {
 			v := c.View()
-			o.Reach, o.NoSchedule, o.Leaving = reachOf(v), v.NoSchedule(), v.Leaving()
+			o.Reach, o.NoSchedule, o.Leaving = reachOf(v), v.NoSchedule, v.Leaving
 			if o.Reach == federation.Reachable {
 				local, id := seen(c, f, &status)
 				var pods, more members.Pods
@@ -168,7 +168,7 @@ func (r *reconciler) observe(ctx context.Context, f *v1alpha1.FederatedReplicaSe
 					more = adopted(c, f, pods)
 				}
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
-				local.Failing = pods.NotStarted(in.Now, act)
+				_, local.Failing = pods.Late(in.Now, act)
 				o.Local = r.known.read(key, m.Name, local, id, t)
 			} else {
 				r.known.drop(key, m.Name)
@@ -192,9 +192,10 @@ func reachOf(v members.View) federation.Reach {
 // countsOf are the pods of a local object as package podhealth counts them. Of adopted pods it is not
 // known since when they wait: those that are ready run, and the others are starting.
 func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
+	unscheduled, notStarted := p.Late(now, timeout)
 	return podhealth.Counts{
 		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created - p.Waiting() + adopted.Ready, Ready: p.Ready + adopted.Ready,
-		Late: p.Unscheduled(now, timeout) + p.NotStarted(now, timeout), NextLate: p.Next(now, timeout),
+		Late: unscheduled + notStarted, NextLate: p.Next(now, timeout),
 	}
 }
 
