@@ -59,6 +59,13 @@ func newClusters(ctx context.Context, t *testing.T, o controlplane.Options, name
 	for i, plane := range controlplane.StartBeside(t, f.host, o, names...) {
 		f.members[names[i]] = plane
 	}
+	f.install(ctx, t)
+	return f
+}
+
+// install gives the host what the controllers need.
+func (f *fleetOfClusters) install(ctx context.Context, t *testing.T) {
+	t.Helper()
 	f.client = balancerClient(ctx, t, f.host)
 	apply(ctx, t, f.host, "../controller/rbac")
 	for _, o := range read(t, "../controller/deploy") {
@@ -68,7 +75,6 @@ func newClusters(ctx context.Context, t *testing.T, o controlplane.Options, name
 			}
 		}
 	}
-	return f
 }
 
 // control starts the controllers.

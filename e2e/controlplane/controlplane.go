@@ -297,6 +297,30 @@ func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
 	return c.Launch(ctx, p)
 }
 
+// Save keeps a copy of what etcd has stored, for Restore. The API server does not answer meanwhile.
+func (c *ControlPlane) Save(ctx context.Context) error {
+	return c.copied(ctx, c.layout.file("etcd"), c.layout.file("saved"))
+}
+
+// Restore puts back what Save has kept: what was stored since is lost.
+func (c *ControlPlane) Restore(ctx context.Context) error {
+	return c.copied(ctx, c.layout.file("saved"), c.layout.file("etcd"))
+}
+
+// copied replaces a folder of etcd while it and the API server are stopped.
+func (c *ControlPlane) copied(ctx context.Context, from, to string) error {
+	if err := errors.Join(c.Stop(APIServer), c.Stop(Etcd), os.RemoveAll(to)); err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copying the data of etcd: %w", err)
+	}
+	if err := c.Launch(ctx, Etcd); err != nil {
+		return err
+	}
+	return c.Launch(ctx, APIServer)
+}
+
 func (c *ControlPlane) showLogs(t testing.TB) {
 	t.Helper()
 	for _, p := range c.programs {

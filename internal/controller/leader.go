@@ -57,7 +57,8 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 	return l, nil
 }
 
-// seen are Leases whose versions are looked at when they are read.
+// seen are Leases whose versions are taken in when they are read or written: a leader that is never contradicted writes
+// its Lease without reading it.
 type seen struct {
 	coordinationv1.LeasesGetter
 	by *lease
@@ -74,19 +75,28 @@ type seenIn struct {
 
 // Get implements coordinationv1.LeaseInterface.
 func (s seenIn) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Lease, error) {
-	found, err := s.LeaseInterface.Get(ctx, name, o)
-	if err == nil {
-		s.by.see(found.ResourceVersion)
-	}
-	return found, err
+	return s.by.see(s.LeaseInterface.Get(ctx, name, o))
+}
+
+// Create implements coordinationv1.LeaseInterface.
+func (s seenIn) Create(ctx context.Context, l *v1.Lease, o metav1.CreateOptions) (*v1.Lease, error) {
+	return s.by.see(s.LeaseInterface.Create(ctx, l, o))
+}
+
+// Update implements coordinationv1.LeaseInterface.
+func (s seenIn) Update(ctx context.Context, l *v1.Lease, o metav1.UpdateOptions) (*v1.Lease, error) {
+	return s.by.see(s.LeaseInterface.Update(ctx, l, o))
 }
 
 // see takes in the version of the Lease, which never goes back unless the data of the API server do.
-func (l *lease) see(version string) {
-	if order, err := resourceversion.CompareResourceVersion(version, l.version); err == nil && order < 0 {
-		l.fail(ErrRestored)
+func (l *lease) see(found *v1.Lease, err error) (*v1.Lease, error) {
+	if err == nil {
+		if order, err := resourceversion.CompareResourceVersion(found.ResourceVersion, l.version); err == nil && order < 0 {
+			l.fail(ErrRestored)
+		}
+		l.version = found.ResourceVersion
 	}
-	l.version = version
+	return found, err
 }
 
 // Create implements resourcelock.Interface.
