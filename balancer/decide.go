@@ -52,9 +52,8 @@ type TargetObservation struct {
 type Write struct {
 	Target   string
 	From, To int32
-	Moves    int32 // how many running replicas leave the target for another one
-	// Why explains the size in words.
-	Why string
+	Moves    int32  // how many running replicas leave the target for another one
+	Why      string // explains the size in words
 }
 
 // Decision is what to do. A driver makes the writes in their order, stores the status, and asks

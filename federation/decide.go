@@ -31,13 +31,9 @@ type Input struct {
 type Reach int
 
 const (
-	// Reachable clusters are read and written.
-	Reachable Reach = iota
-	// NotAnswering clusters have been out of reach for a short time. They keep what they have.
-	NotAnswering
-	// Lost clusters have been out of reach for long, or have returned only a moment ago. Their
-	// replicas run elsewhere, and nothing is written there.
-	Lost
+	Reachable    Reach = iota // it is read and written
+	NotAnswering              // for a short time: it keeps what it has
+	Lost                      // out of reach for long, or just back: its replicas run elsewhere, and nothing is written there
 )
 
 // Cluster is what was found in a member cluster.
@@ -102,8 +98,7 @@ type Write struct {
 	From, To int32
 	Was      string // the revision that it has now; empty if it is missing or was changed
 	Moves    int32  // how many running replicas leave the cluster for another one
-	// Why explains the number in words.
-	Why string
+	Why      string // explains the number in words
 }
 
 // Decision is what to do. A driver stores the status, makes the writes in their order, notes in the status what

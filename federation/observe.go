@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -121,10 +122,7 @@ func (p *pass) observeSecondWriter(m *member) {
 }
 
 func (p *pass) kind() v1alpha1.LocalKind {
-	if p.in.Spec.LocalKind == v1alpha1.LocalDeployment {
-		return v1alpha1.LocalDeployment
-	}
-	return v1alpha1.LocalReplicaSet
+	return cmp.Or(p.in.Spec.LocalKind, v1alpha1.LocalReplicaSet)
 }
 
 // countFailing counts replicas that could not be created, or not even be written, for the time in which

@@ -105,7 +105,7 @@ func (p *pass) full() string {
 	}
 	var parts []string
 	for _, because := range slices.Sorted(maps.Keys(why)) {
-		parts = append(parts, because+": "+spelling.List(why[because], fewNames))
+		parts = append(parts, because+": "+spelling.List(why[because], 3))
 	}
 	return " (" + strings.Join(parts, "; ") + ")"
 }

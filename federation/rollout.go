@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,12 +104,7 @@ func (p *pass) makeRoom(m *member, to int32) int32 {
 func (m *member) nodeless() int32 { return max(0, m.Local.Act.Late-m.Local.Failing) }
 
 func (p *pass) runsElsewhere(m *member) bool {
-	for i := range p.members {
-		if o := &p.members[i]; o.Name != m.Name && o.Reach == Reachable && o.status.Running > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.members, func(o member) bool { return o.Name != m.Name && o.Reach == Reachable && o.status.Running > 0 })
 }
 
 // rollOut has local objects get the content of the spec now. Objects of others are overwritten at

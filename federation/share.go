@@ -22,7 +22,10 @@ func (p *pass) share() error {
 	}
 	rebalanced := shares
 	if !p.preferences.Rebalance {
-		if rebalanced, err = p.rebalanced(targets); err != nil {
+		free, preferences := *p, *p.preferences // as if replicas could move
+		preferences.Rebalance = true
+		free.preferences = &preferences
+		if rebalanced, err = free.layout(targets); err != nil {
 			return err
 		}
 	}
@@ -81,14 +84,6 @@ func (p *pass) assign(m *member, s share, rebalanced apportion.TargetResult) {
 		m.health.Desired, m.health.Pending = m.health.Desired-m.health.Pending, 0
 	}
 	m.status.Desired, m.status.Pending = m.health.Desired, m.health.Waiting()
-}
-
-// rebalanced are the shares if replicas could move.
-func (p *pass) rebalanced(targets map[string]apportion.Target) (map[string]share, error) {
-	free, preferences := *p, *p.preferences
-	preferences.Rebalance = true
-	free.preferences, free.trace = &preferences, nil
-	return free.layout(targets)
 }
 
 func (p *pass) layout(targets map[string]apportion.Target) (map[string]share, error) {
@@ -239,9 +234,6 @@ func (m *member) explain(s share) string {
 	}
 	return text
 }
-
-// fewNames is how many clusters are named at most in a message.
-const fewNames = 3
 
 func inWords[N int32 | int64](n N) string { return spelling.Count(n, "replica") }
 

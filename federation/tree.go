@@ -112,10 +112,10 @@ func (n *node) most(sticky bool) int64 {
 	if ptr.Deref(n.target.Weight, 1) > 0 {
 		return high
 	}
-	if low := n.target.Min; !sticky {
-		return min(high, low)
+	if sticky {
+		return min(high, max(n.target.Min, n.target.Current))
 	}
-	return min(high, max(n.target.Min, n.target.Current))
+	return min(high, n.target.Min)
 }
 
 // distribute shares a total among the leaves below a node.

@@ -86,7 +86,6 @@ func (l *learning) restore(h *Health, stable time.Time) {
 		l.timer.After(l.timer.Now) // the next decision no longer finds that target undecided
 	case h.NotStarted > 0:
 		h.Capacity, h.FineSince = new(h.Running), nil
-	default:
 	}
 }
 

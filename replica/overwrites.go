@@ -41,7 +41,7 @@ func UpdateOverwrites(w *v1alpha1.ReplicaOverwrites, changed bool, generation in
 			w.Count++
 		}
 		if w.Count >= maxOverwrites {
-			w.LeftAloneUntil = podhealth.Stamp(t.Now.Add(pause(w.Count)))
+			w.LeftAloneUntil = podhealth.Stamp(t.Now.Add(min(lastPause, firstPause<<min(w.Count-maxOverwrites, 10))))
 		}
 	case w.Count == 0:
 		return nil
@@ -65,9 +65,4 @@ func StoredOverwrites(w *v1alpha1.ReplicaOverwrites, now time.Time) *v1alpha1.Re
 	w = new(*w)
 	w.LastTime, w.LeftAloneUntil = *podhealth.NotAfter(&w.LastTime, now), podhealth.NotAfter(w.LeftAloneUntil, now.Add(lastPause))
 	return w
-}
-
-// pause is how long a target is left alone that was changed so often.
-func pause(count int32) time.Duration {
-	return min(lastPause, firstPause<<min(count-maxOverwrites, 10))
 }

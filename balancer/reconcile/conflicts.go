@@ -13,14 +13,6 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 )
 
-// conflicts finds the targets that must not be written because of other Balancers.
-func (r *reconciler) conflicts(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
-	if err := r.claims(ctx, b, o); err != nil {
-		return err
-	}
-	return r.cycles(ctx, b, o)
-}
-
 // claims finds other Balancers that have a target of this one too. None of them writes such a
 // target.
 func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {

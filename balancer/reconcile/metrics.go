@@ -12,12 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
-const (
-	phaseRead   = "read"
-	phaseDecide = "decide"
-	phaseWrite  = "write"
-	phaseStore  = "store"
-)
+const phaseRead, phaseDecide, phaseWrite, phaseStore = "read", "decide", "write", "store"
 
 const up, down = "up", "down"
 

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,16 @@ type observation struct {
 	// that would say so.
 	failed bool
 	timer  podhealth.Timer // when the next pass is made at the latest, if no event announces it
+	// interval is how long to wait at least until targets are polled again.
+	interval time.Duration
+}
+
+// retryAfter is how long to wait until a retry. The limit of polls applies once the back-off has reached its end.
+func (o *observation) retryAfter(backOff time.Duration) time.Duration {
+	if backOff < passes.LastRetry {
+		return backOff
+	}
+	return max(backOff, o.interval)
 }
 
 // soon requests the next pass within d, unless d is 0.
@@ -69,10 +80,7 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	if err := ctx.Err(); err != nil {
 		return o, err // the errors of the targets mean nothing
 	}
-	if err := r.conflicts(ctx, b, &o); err != nil {
-		return o, err
-	}
-	if err := r.pods(ctx, b, &o); err != nil {
+	if err := errors.Join(r.claims(ctx, b, &o), r.cycles(ctx, b, &o), r.pods(ctx, b, &o)); err != nil {
 		return o, err
 	}
 	r.memory(client.ObjectKeyFromObject(b)).sizes.observe(o.input.Targets, &o.timer)
@@ -124,7 +132,7 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	if slices.ContainsFunc(readings, func(r reading) bool { return r.again > 0 || r.failed }) {
 		polled = len(readings)
 	}
-	interval := r.polls.note(key, polled)
+	o.interval = r.polls.note(key, polled)
 	for i, got := range readings {
 		t := got.TargetObservation
 		t.Name, t.Replicas = b.Spec.Targets[i].Name, got.scale.Replicas
@@ -137,7 +145,7 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		o.input.Targets = append(o.input.Targets, t)
 		o.failed = o.failed || got.failed
 		if got.again > 0 {
-			o.soon(max(got.again, interval))
+			o.soon(max(got.again, o.interval))
 		}
 	}
 }
@@ -276,15 +284,4 @@ func (p *polls) note(key types.NamespacedName, reads int) time.Duration {
 		p.reads[key] = reads
 	}
 	return time.Duration(p.total) * perPoll
-}
-
-// retry is how long to wait until a retry. The limit of polls applies once the back-off has reached
-// its end.
-func (p *polls) retry(after time.Duration) time.Duration {
-	if after < passes.LastRetry {
-		return after
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(after, time.Duration(p.total)*perPoll)
 }

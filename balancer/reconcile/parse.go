@@ -38,13 +38,7 @@ func parse(o client.Object) (*v1alpha1.Balancer, error) {
 // parse are left out.
 type balancers struct {
 	cache  client.Reader
-	parsed sync.Map // version by UID
-}
-
-// version is a Balancer at a resource version; nil if it does not parse.
-type version struct {
-	resource string
-	balancer *v1alpha1.Balancer
+	parsed sync.Map // *v1alpha1.Balancer by UID
 }
 
 // list lists Balancers. They are shared and must not be changed.
@@ -78,23 +72,22 @@ func (s *balancers) get(ctx context.Context, key types.NamespacedName) (*v1alpha
 	return s.of(u), nil
 }
 
-// of parses an object, unless this version of it was parsed before.
+// of parses an object, unless this version of it was parsed before; nil if it does not parse.
 func (s *balancers) of(u *unstructured.Unstructured) *v1alpha1.Balancer {
-	uid, resource := u.GetUID(), u.GetResourceVersion()
-	if known, ok := s.parsed.Load(uid); ok && uid != "" && known.(version).resource == resource {
-		return known.(version).balancer
+	if known, ok := s.parsed.Load(u.GetUID()); ok && u.GetUID() != "" && known.(*v1alpha1.Balancer).ResourceVersion == u.GetResourceVersion() {
+		return known.(*v1alpha1.Balancer)
 	}
 	b, err := parse(u)
 	if err != nil {
-		b = nil // a pass over it reports the error
+		return nil // a pass over it reports the error
 	}
-	s.parsed.Store(uid, version{resource, b})
+	s.parsed.Store(b.UID, b)
 	return b
 }
 
 func (s *balancers) forget(key types.NamespacedName) {
 	s.parsed.Range(func(uid, known any) bool {
-		if b := known.(version).balancer; b == nil || client.ObjectKeyFromObject(b) == key {
+		if client.ObjectKeyFromObject(known.(*v1alpha1.Balancer)) == key {
 			s.parsed.Delete(uid)
 		}
 		return true

@@ -128,10 +128,11 @@ func TestPollsAreBounded(t *testing.T) {
 	} else {
 		t.Logf("%.2f reads a second, a look at each in %s", reads, again)
 	}
-	if got := b.polls.retry(passes.LastRetry); got != again {
+	found := observation{interval: again}
+	if got := found.retryAfter(passes.LastRetry); got != again {
 		t.Errorf("what fails again and again is tried in %s, want %s", got, again)
 	}
-	if got := b.polls.retry(passes.FirstRetry); got != passes.FirstRetry {
+	if got := found.retryAfter(passes.FirstRetry); got != passes.FirstRetry {
 		t.Errorf("what failed once is tried in %s", got)
 	}
 	for i := range others {

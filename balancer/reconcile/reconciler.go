@@ -141,7 +141,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	}
 	found.timer.Now = r.clock.Now()
 	if found.failed || refused {
-		found.soon(r.polls.retry(r.retries.When(key)))
+		found.soon(found.retryAfter(r.retries.When(key)))
 	} else {
 		r.retries.Forget(key)
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -35,10 +36,7 @@ const (
 const federated = "true"
 
 func kindOf(f *v1alpha1.FederatedReplicaSet) string {
-	if f.Spec.LocalKind == v1alpha1.LocalDeployment {
-		return members.Deployment
-	}
-	return members.ReplicaSet
+	return string(cmp.Or(f.Spec.LocalKind, v1alpha1.LocalReplicaSet))
 }
 
 // localOf is the local object that a cluster should have.
@@ -80,7 +78,6 @@ type identity struct {
 func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.FederatedReplicaSetStatus) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
 	var template *v1.PodTemplateSpec
-	var acted bool
 	if kindOf(f) == members.Deployment {
 		d := c.Deployment(f.Namespace, f.Name)
 		if d == nil {
@@ -90,7 +87,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
 		s := d.Status
 		l.Outdated, l.MaxUnavailable = max(0, s.Replicas-s.UpdatedReplicas), maxUnavailable(&d.Spec.Strategy)
-		l.Paused, acted = d.Spec.Paused, actedOn(d, c.ReplicaSetsOf(d))
+		l.Paused, id.acted = d.Spec.Paused, actedOn(d, c.ReplicaSetsOf(d))
 		l.RolledOut = s.ObservedGeneration >= d.Generation && l.Outdated == 0
 		for _, condition := range s.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == v1.ConditionTrue {
@@ -103,7 +100,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.
 			return l, identity{}
 		}
 		meta, template = &r.ObjectMeta, &r.Spec.Template
-		l.Replicas, l.RolledOut, acted = ptr.Deref(r.Spec.Replicas, 1), true, r.Status.ObservedGeneration >= r.Generation
+		l.Replicas, l.RolledOut, id.acted = ptr.Deref(r.Spec.Replicas, 1), true, r.Status.ObservedGeneration >= r.Generation
 		for _, condition := range r.Status.Conditions {
 			if condition.Type == appsv1.ReplicaSetReplicaFailure && condition.Status == v1.ConditionTrue {
 				l.FailingSince = c.HostTime(condition.LastTransitionTime.Time)
@@ -122,7 +119,8 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.
 	if !l.Foreign && (i < 0 || status.Clusters[i].Content == "" || status.Clusters[i].Content == contentOf(template)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
-	return l, identity{uid: meta.UID, version: meta.ResourceVersion, acted: acted}
+	id.uid, id.version = meta.UID, meta.ResourceVersion
+	return l, id
 }
 
 // actedOn reports whether the controllers of a Deployment have said that they know its number, and it has passed

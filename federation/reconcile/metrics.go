@@ -11,12 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
-const (
-	phaseObserve = "observe"
-	phaseDecide  = "decide"
-	phaseStore   = "store"
-	phaseSend    = "send"
-)
+const phaseObserve, phaseDecide, phaseStore, phaseSend = "observe", "decide", "store", "send"
 
 // The results of passes that have not failed: an unchanged one stored and wrote nothing.
 const unchanged, stored, written = "unchanged", "stored", "written"

@@ -29,8 +29,7 @@ import (
 const (
 	// finalizer keeps an object until its local objects are deleted, if they should be.
 	finalizer = "evenkeel.dev/federation"
-	// action is the action of all events.
-	action = "Federate"
+	action    = "Federate" // of all events
 )
 
 // reconciler makes the passes. The queue makes sure that there is never more than one pass over an
@@ -258,12 +257,9 @@ func (d *deletions) see(before, now *v1alpha1.FederatedReplicaSet) {
 
 // orphans reports whether what belongs to a deleted object should stay, and whether that is known yet.
 func (d *deletions) orphans(f *v1alpha1.FederatedReplicaSet) (orphan, known bool) {
-	if controllerutil.ContainsFinalizer(f, metav1.FinalizerOrphanDependents) {
-		return true, true
-	}
+	marked := controllerutil.ContainsFinalizer(f, metav1.FinalizerOrphanDependents)
 	value, known := d.of.Load(f.UID)
-	orphan, _ = value.(bool)
-	return orphan, known
+	return marked || value == true, marked || known
 }
 
 // clear deletes the local objects, and reports whether some are left. The condition Settled says
