@@ -92,28 +92,21 @@ func (s *set) assign(k int, key func(*member) int) {
 }
 
 // levels gives pods of one domain the levels from the lowest on. Those whose costs mean one of these levels
-// have it. The others take what is left: the highest levels are for those on cordoned nodes, and for those that
-// are deleted before by a cost of somebody else.
+// have it. The others take what is left, those without a cost the lowest, since these may need none. The highest
+// are for pods on cordoned nodes, and for those that are deleted before by a cost of somebody else.
 func (s *set) levels(k int, members []*member, lowest int) {
 	has, c := make([]*member, len(members)), s.constraints[k]
+	part := func(m *member) int { return -m.cost / c.step % (c.most + 1) }
 	var left []*member
-	next := lowest // of the levels without a cost
 	for _, m := range members {
-		level := -m.cost/c.step%(c.most+1) + c.free
-		if level == c.free {
-			if level = next; level > c.free {
-				level = none
-			}
-			next++
-		}
-		if i := level - lowest; i >= 0 && i < len(has) && has[i] == nil {
+		if i := part(m) + c.free - lowest; part(m) != 0 && i >= 0 && i < len(has) && has[i] == nil {
 			has[i] = m
 		} else {
 			left = append(left, m)
 		}
 	}
 	slices.SortStableFunc(left, func(a, b *member) int {
-		return cmp.Or(number(a.foreign)-number(b.foreign), number(a.cordoned)-number(b.cordoned))
+		return cmp.Or(number(part(a) != 0)-number(part(b) != 0), number(a.foreign)-number(b.foreign), number(a.cordoned)-number(b.cordoned))
 	})
 	for i, m := range has {
 		if m == nil {
