@@ -73,7 +73,7 @@ func (m *market) spread(ctx context.Context, t *testing.T, o client.Object) {
 	t.Helper()
 	m.create(ctx, t, o)
 	until(ctx, t, "pods of "+m.namespace+" are sent to the webhooks", func() bool {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "probe"}}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: probe}}
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "nobody", UID: "nobody", Controller: ptr.To(true)}}
 		pod.Spec.Containers = []v1.Container{{Name: "main", Image: "none"}}
 		err := m.Create(ctx, pod)
@@ -83,6 +83,9 @@ func (m *market) spread(ctx context.Context, t *testing.T, o client.Object) {
 		return err != nil && strings.Contains(err.Error(), webhookOfPods) // its owner is missing
 	})
 }
+
+// probe is the name of the pod that shows whether pods are sent to the webhooks.
+const probe = "probe"
 
 // webhookOfPods is the webhook that is asked about new pods.
 const webhookOfPods = "create.pods.evenkeel.dev"
@@ -216,6 +219,9 @@ func followSubsets(ctx context.Context, t *testing.T, w client.WithWatch, namesp
 }
 
 func (l *spreadLedger) see(pod *v1.Pod, gone bool) {
+	if pod.Name == probe {
+		return // it may be created before the servers know the WorkloadSpread
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before, ok := l.of[pod.UID]; ok {

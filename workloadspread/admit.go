@@ -25,14 +25,10 @@ type Room int
 
 // The results of a simulation.
 const (
-	// RoomUnknown: nothing was simulated, or not in time.
-	RoomUnknown Room = iota
-	// RoomOnNode: a node has room, now or as soon as it is ready.
-	RoomOnNode
-	// RoomByAutoscaler: no node has room, but the autoscaler can still bring one.
-	RoomByAutoscaler
-	// RoomNone: no node has room, and none can be brought.
-	RoomNone
+	RoomUnknown      Room = iota // nothing was simulated, or not in time
+	RoomOnNode                   // a node has room, now or as soon as it is ready
+	RoomByAutoscaler             // no node has room, but the autoscaler can still bring one
+	RoomNone                     // no node has room, and none can be brought
 )
 
 // NewPod is a pod that is being created.
@@ -53,8 +49,8 @@ type Admission struct {
 	// it is refused.
 	Subset  int
 	Refused bool
-	// Reason is one word, Message a sentence.
-	Reason, Message string
+	// Message says why there is no subset.
+	Message string
 	// Cost is the deletion cost that the pod should be created with; 0 if its controller reads none.
 	Cost int32
 	// Status must be stored before the pod is created, if Changed.
@@ -81,24 +77,35 @@ type Admission struct {
 // to a subset that is full.
 func Admit(s State, pod NewPod) Admission {
 	if kindOf(s.Spec) == statefulSetKind {
-		return s.answer(Seat(s.Spec, pod.Ordinal-s.Workload.Start, s.closed()), "its ordinal is "+number(pod.Ordinal))
+		return s.admission(Seat(s.Spec, pod.Ordinal-s.Workload.Start, s.held(func(int) int32 { return 0 })))
 	}
 	c := s.counts()
 	for i := range s.Spec.Subsets {
 		if _, again := c.row(pod.Revision)[i].CreatingPods[pod.ID]; again {
-			a := s.admitted(i, ReasonAgain, "the pod was admitted to it before")
-			a.Cost = c.firstCost(i, c.used(pod.Revision, i)-1)
-			return a
+			return Admission{Subset: i, Status: s.Status, Cost: c.firstCost(i, c.used(pod.Revision, i)-1)}
 		}
 	}
 	i, full := c.choose(pod)
-	a := s.answer(i, "it is the first that is open")
+	a := s.admission(i)
 	a.Recount = full && !s.Counted && !c.additional(pod.Revision)
 	a.Cost = c.firstCost(i, c.used(pod.Revision, max(i, 0)))
 	if i >= 0 && (Shared(s.Spec) || c.limits(pod.Revision)[i] != Unlimited) {
 		count := &c.row(pod.Revision)[i]
-		count.CreatingPods = with(count.CreatingPods, pod.ID, stamp(s.Now))
+		count.CreatingPods = maps.Clone(count.CreatingPods) // it is that of the status
+		if count.CreatingPods == nil {
+			count.CreatingPods = map[string]metav1.Time{}
+		}
+		count.CreatingPods[pod.ID] = stamp(s.Now)
 		a.Status, a.Changed = c.stored(), true
+	}
+	return a
+}
+
+// admission is that to a subset, or what happens if there is none.
+func (s State) admission(i int) Admission {
+	a := Admission{Subset: i, Status: s.Status}
+	if i < 0 {
+		a.Message, a.Refused = "no subset has room for the pod", s.Spec.WhenFull == v1alpha1.WhenFullRefuse
 	}
 	return a
 }
@@ -120,20 +127,6 @@ func (c *counts) complete(revision string) bool {
 // asks for more. It is not known during a rollout, nor if a subset is not counted.
 func (c *counts) additional(revision string) bool {
 	return kindOf(c.Spec) != otherKind && !c.others(revision) && !c.complete(revision) && (Shared(c.Spec) || !slices.Contains(c.limits(revision), Unlimited))
-}
-
-// answer is the admission to a subset, or what happens if there is none.
-func (s State) answer(i int, why string) Admission {
-	if i >= 0 {
-		return s.admitted(i, ReasonAdmitted, why)
-	}
-	a := Admission{Subset: -1, Status: s.Status, Reason: ReasonNoRoom, Message: "no subset has room for the pod"}
-	a.Refused = s.Spec.WhenFull == v1alpha1.WhenFullRefuse
-	return a
-}
-
-func (s State) admitted(i int, reason, why string) Admission {
-	return Admission{Subset: i, Status: s.Status, Reason: reason, Message: "subset " + s.Spec.Subsets[i].Name + ": " + why}
 }
 
 // choose is the subset of a new pod, or -1. It reports whether others would have come first if they were
@@ -183,14 +176,6 @@ func (c *counts) mayRun(pod NewPod, i int) bool {
 func waits(spec *v1alpha1.WorkloadSpreadSpec) bool {
 	a := spec.ScheduleStrategy.Adaptive
 	return a == nil || a.WaitForAutoscaler == nil || *a.WaitForAutoscaler
-}
-
-// with is a copy of a map with one more entry.
-func with(entries map[string]metav1.Time, key string, at metav1.Time) map[string]metav1.Time {
-	out := make(map[string]metav1.Time, len(entries)+1)
-	maps.Copy(out, entries)
-	out[key] = at
-	return out
 }
 
 // stamp is a time as the API server stores it.

@@ -112,9 +112,6 @@ func (s State) held(has func(i int) int32) []int32 {
 	return held
 }
 
-// closed is what subsets may get of a StatefulSet: nothing if they are marked.
-func (s State) closed() []int32 { return s.held(func(int) int32 { return 0 }) }
-
 // marked reports whether new pods pass over a subset. The mark is that of all revisions, and the last
 // subset never has one.
 func (s State) marked(i int) bool {

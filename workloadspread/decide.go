@@ -75,12 +75,12 @@ func Decide(in Input) Decision {
 	p := &pass{Input: in, before: in.Status, timer: podhealth.Timer{Now: in.Now}}
 	p.status = *in.Status.DeepCopy()
 	p.status.ObservedGeneration = in.Generation
+	problem := in.Refused
 	if errs := Validate(in.Spec, nil); len(errs) > 0 {
-		p.condition(v1alpha1.ConditionSpecValid, false, ReasonInvalidSpec, errs.ToAggregate().Error())
-		return p.result(&p.status)
+		problem = errs.ToAggregate().Error()
 	}
-	if in.Refused != "" {
-		p.condition(v1alpha1.ConditionSpecValid, false, ReasonInvalidSpec, in.Refused)
+	if problem != "" {
+		p.condition(v1alpha1.ConditionSpecValid, false, ReasonInvalidSpec, problem)
 		return p.result(&p.status)
 	}
 	p.condition(v1alpha1.ConditionSpecValid, true, ReasonValid, "the spec is valid")

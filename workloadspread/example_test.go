@@ -58,12 +58,12 @@ func ExampleAdmit() {
 		}, workloadspread.NewPod{ID: fmt.Sprint("web-", i), Revision: workloadspread.OneRevision})
 		status = a.Status
 		if i >= 7 {
-			fmt.Println(a.Message, a.Changed)
+			fmt.Println(spread().Subsets[a.Subset].Name, a.Changed)
 		}
 	}
 	// Output:
-	// subset normal: it is the first that is open true
-	// subset elastic: it is the first that is open false
+	// normal true
+	// elastic false
 }
 
 // A pod that is being deleted makes room for the one that replaces it.

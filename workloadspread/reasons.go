@@ -1,9 +1,7 @@
 package workloadspread
 
-// The reasons of admissions, events and conditions.
+// The reasons of refusals, events and conditions.
 const (
-	ReasonAdmitted         = "Admitted"         // the pod belongs to a subset
-	ReasonAgain            = "AdmittedAgain"    // the pod was admitted before, and belongs to the same subset
 	ReasonNoRoom           = "NoRoom"           // no subset has room for the pod
 	ReasonCreationTimedOut = "CreationTimedOut" // a pod that was admitted has not been seen in time
 	ReasonUnschedulable    = "Unschedulable"    // new pods pass over a subset

@@ -129,7 +129,7 @@ func (w *world) create(revision int, lost bool) bool {
 	if again := Admit(w.state(), NewPod{ID: id, Revision: w.hash(revision)}); a.Changed && (again.Changed || again.Subset != a.Subset) {
 		w.fail("admitted to %d, then to %d", a.Subset, again.Subset)
 	}
-	w.log("create r%d %s: %s refused %v lost %v", revision, id, a.Message, a.Refused, lost)
+	w.log("create r%d %s: subset %d refused %v lost %v", revision, id, a.Subset, a.Refused, lost)
 	if a.Refused || lost {
 		return false
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
@@ -37,6 +38,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	spread "github.com/evenkeel/evenkeel/workloadspread/reconcile"
+	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
 // controllerNamespace is where the manifests install the controllers.
@@ -159,13 +161,14 @@ type everyController struct {
 	members   members.Options
 	federated federation.Options
 	spreads   spread.Options
+	status    func(manager.Manager) (*store.Store, error) // of WorkloadSpreads
 	deletion  deletion.Options
 }
 
 // knownControllers are all controllers.
 func knownControllers(o everyController) []controller.Controller {
 	clusters := members.New(o.members)
-	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.spreads), deletion.New(o.deletion)}
+	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.status, o.spreads), deletion.New(o.deletion)}
 }
 
 // chosenControllers are the controllers that are named. That of FederatedReplicaSets needs that of
@@ -285,7 +288,7 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	if err != nil {
 		return nil, err
 	}
-	every.spreads.Store = hooks.setUp(config)
+	every.status = hooks.setUp(config)
 	chosen, err := chosenControllers(knownControllers(every), o.controllers)
 	if err != nil {
 		return nil, err

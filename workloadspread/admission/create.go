@@ -187,18 +187,18 @@ func (s *Server) answer(o *v1alpha1.WorkloadSpread, p *newPod, a workloadspread.
 	case a.Subset >= 0 && p.inSubset[a.Subset].err != nil:
 		return workloadspread.Injected{}, s.refused(o, workloadspread.ReasonPatchRefused, p.inSubset[a.Subset].err.Error())
 	case a.Subset >= 0:
-		s.o.Metrics.admitted(o, o.Spec.Subsets[a.Subset].Name)
+		s.o.Metrics.admissions.WithLabelValues(o.Namespace, o.Name, o.Spec.Subsets[a.Subset].Name).Inc()
 		return p.inSubset[a.Subset].Injected, nil
 	case a.Refused:
-		return workloadspread.Injected{}, s.refused(o, a.Reason, a.Message+": wait until one has, raise maxReplicas, or set whenFull to Admit")
+		return workloadspread.Injected{}, s.refused(o, workloadspread.ReasonNoRoom, a.Message+": wait until one has, raise maxReplicas, or set whenFull to Admit")
 	}
-	s.o.Metrics.admitted(o, "")
-	s.say(o, a.Reason, "a new pod belongs to no subset: "+a.Message)
+	s.o.Metrics.admissions.WithLabelValues(o.Namespace, o.Name, "").Inc()
+	s.say(o, workloadspread.ReasonNoRoom, "a new pod belongs to no subset: "+a.Message)
 	return p.in(o, -1, nil)
 }
 
 func (s *Server) refused(o *v1alpha1.WorkloadSpread, reason, message string) error {
-	s.o.Metrics.refused(reason)
+	s.o.Metrics.refusals.WithLabelValues(reason).Inc()
 	s.say(o, reason, "a new pod is refused: "+message)
 	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "WorkloadSpread %s: %s", o.Name, message)
 }

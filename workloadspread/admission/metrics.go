@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -36,12 +35,6 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	metricset.Preset(m.durations, paths)
 	return m, set.Register(registerer)
 }
-
-func (m *Metrics) admitted(o *v1alpha1.WorkloadSpread, subset string) {
-	m.admissions.WithLabelValues(o.Namespace, o.Name, subset).Inc()
-}
-
-func (m *Metrics) refused(reason string) { m.refusals.WithLabelValues(reason).Inc() }
 
 // answered records a call to a webhook.
 func (m *Metrics) answered(path string, took time.Duration, err error) {

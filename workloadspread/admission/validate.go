@@ -47,7 +47,7 @@ func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionReq
 		}
 		return nil, nil
 	}
-	s.o.Metrics.refused(reasonSpec)
+	s.o.Metrics.refusals.WithLabelValues(reasonSpec).Inc()
 	return nil, &refusal{apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.Group, Kind: v1alpha1.KindWorkloadSpread}, object.Name, errs).ErrStatus}
 }
 

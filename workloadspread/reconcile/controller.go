@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -34,12 +33,6 @@ type Autoscaler interface {
 
 // Options of a Controller. The zero value works.
 type Options struct {
-	// Store returns what stores the status; it is called once, when the controller is set up. Admission
-	// in the same process must use the same one. Nil means one of its own.
-	Store func(manager.Manager) (*store.Store, error)
-	// Autoscaler says what it does about pods that cannot be scheduled. Nil means that the API server is
-	// asked.
-	Autoscaler Autoscaler
 	// Metrics record what happens; nil means that they are registered nowhere.
 	Metrics *Metrics
 	// PerNamespace watches workloads namespace by namespace, for a manager that may not watch all
@@ -49,10 +42,16 @@ type Options struct {
 
 // Controller reconciles every WorkloadSpread of a manager, whose scheme has to know v1alpha1 and the
 // core kinds.
-type Controller struct{ options Options }
+type Controller struct {
+	store   func(manager.Manager) (*store.Store, error)
+	options Options
+}
 
-// New returns a Controller. It does nothing until it is set up and its manager runs.
-func New(o Options) *Controller { return &Controller{options: o} }
+// New returns a Controller. It does nothing until it is set up and its manager runs. What stores the status is
+// made when it is set up; admission in the same process must use the same one.
+func New(status func(manager.Manager) (*store.Store, error), o Options) *Controller {
+	return &Controller{status, o}
+}
 
 // Name implements controller.Controller.
 func (c *Controller) Name() string { return Name }
@@ -74,25 +73,12 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(watcher); err != nil {
 		return fmt.Errorf("adding the watcher of workloads: %w", err)
 	}
-	status, autoscaler := o.Store, o.Autoscaler
-	if status == nil {
-		direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-		if err != nil {
-			return fmt.Errorf("building a client for the status: %w", err)
-		}
-		status = func(manager.Manager) (*store.Store, error) {
-			return store.New(mgr.GetClient(), direct, store.Options{}), nil
-		}
-	}
-	stored, err := status(mgr)
+	stored, err := c.store(mgr)
 	if err != nil {
 		return err
 	}
-	if autoscaler == nil {
-		autoscaler = live.New(mgr.GetAPIReader(), clock.RealClock{})
-	}
 	r := &reconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, reader: on.reader,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: live.New(mgr.GetAPIReader(), clock.RealClock{}), mapper: mgr.GetRESTMapper(), watcher: watcher, reader: on.reader,
 		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action}, metrics: o.Metrics, clock: clock.RealClock{},
 	}
 	return builder.ControllerManagedBy(mgr).Named(Name).

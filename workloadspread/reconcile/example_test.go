@@ -14,7 +14,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	c := reconcile.New(reconcile.Options{Metrics: metrics})
+	c := reconcile.New(nil, reconcile.Options{Metrics: metrics})
 	fmt.Println(c.Name())
 	// Output: workloadspread
 }

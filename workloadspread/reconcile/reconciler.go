@@ -97,15 +97,14 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var poll, soon time.Time // a pass may be needed even if nothing happens before
-	now := r.clock.Now()
+	now, next := r.clock.Now(), []time.Time{d.Next} // a pass may be needed even if nothing happens before
 	if found.poll > 0 {
-		poll = now.Add(found.poll)
+		next = append(next, now.Add(found.poll))
 	}
 	if overtaken {
-		soon = now.Add(passes.FirstRetry)
+		next = append(next, now.Add(passes.FirstRetry))
 	}
-	return passes.At(now, poll, soon, d.Next), nil
+	return passes.At(now, next...), nil
 }
 
 func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e podhealth.Event) {
