@@ -113,7 +113,7 @@ func (s State) admission(i int) Admission {
 // complete reports whether as many pods are counted as the workload may have: those that it asks for of
 // one revision, and its surge more of all. It is never known of other kinds.
 func (c *counts) complete(revision string) bool {
-	if !c.Workload.Found || kindOf(c.Spec) == otherKind {
+	if !c.Workload.Found || !isKnown(c.Spec) {
 		return false
 	}
 	all := c.Status.Unassigned
@@ -126,7 +126,7 @@ func (c *counts) complete(revision string) bool {
 // additional reports whether a new pod replaces none of those that are counted, because the workload
 // asks for more. It is not known during a rollout, nor if a subset is not counted.
 func (c *counts) additional(revision string) bool {
-	return kindOf(c.Spec) != otherKind && !c.others(revision) && !c.complete(revision) && (Shared(c.Spec) || !slices.Contains(c.limits(revision), Unlimited))
+	return isKnown(c.Spec) && !c.others(revision) && !c.complete(revision) && (Shared(c.Spec) || !slices.Contains(c.limits(revision), Unlimited))
 }
 
 // choose is the subset of a new pod, or -1. It reports whether others would have come first if they were

@@ -80,14 +80,11 @@ func (p *pass) costs() {
 // and not because it was restarted.
 func (p *pass) rollsOut() (is bool) {
 	for _, m := range p.pods {
-		if !m.ready || m.revision != p.Workload.Revision || slices.ContainsFunc(m.Status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.RestartCount > 0 }) {
-			continue
-		}
-		for _, c := range m.Status.Conditions {
-			if end := c.LastTransitionTime.Add(progress); c.Type == v1.PodReady && p.Now.Before(end) {
-				is = true
-				p.timer.At(end)
-			}
+		restarted := slices.ContainsFunc(m.Status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.RestartCount > 0 })
+		end := condition(m.Pod, v1.PodReady).LastTransitionTime.Add(progress)
+		if m.ready && m.revision == p.Workload.Revision && !restarted && p.Now.Before(end) {
+			is = true
+			p.timer.At(end)
 		}
 	}
 	return is

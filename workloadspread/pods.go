@@ -60,7 +60,7 @@ type member struct {
 func members(spec *v1alpha1.WorkloadSpreadSpec, name string, pods []*v1.Pod) []*member {
 	out := make([]*member, len(pods))
 	for i, pod := range pods {
-		m := &member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod), ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
+		m := &member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod), ready: condition(pod, v1.PodReady).Status == v1.ConditionTrue}
 		a, ok := AssignmentOf(pod)
 		if m.assigned = ok && a.Name == name; m.assigned {
 			m.subset = indexOf(spec, a.Subset)
@@ -76,13 +76,13 @@ func indexOf(spec *v1alpha1.WorkloadSpreadSpec, name string) int {
 	return slices.IndexFunc(spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Name == name })
 }
 
-func condition(pod *v1.Pod, kind v1.PodConditionType) v1.ConditionStatus {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == kind {
-			return c.Status
-		}
+// condition is one of a pod; of status Unknown if there is none.
+func condition(pod *v1.Pod, kind v1.PodConditionType) v1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return v1.PodCondition{Status: v1.ConditionUnknown}
 	}
-	return v1.ConditionUnknown
+	return pod.Status.Conditions[i]
 }
 
 // Assign is a pod that was there before, and the subset that it matches.
@@ -206,19 +206,11 @@ func added(before, after map[string]string) map[string]string {
 // UnschedulableSince is since when the scheduler finds no node for a pod. It is false if the scheduler
 // has not said so, or has found one.
 func UnschedulableSince(pod *v1.Pod) (time.Time, bool) {
-	if pod.Spec.NodeName != "" || pod.Status.Phase != v1.PodPending && pod.Status.Phase != "" {
+	c := condition(pod, v1.PodScheduled)
+	if pod.Spec.NodeName != "" || pod.Status.Phase != v1.PodPending && pod.Status.Phase != "" || c.Status == v1.ConditionUnknown {
 		return time.Time{}, false
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			since := c.LastTransitionTime
-			if since.IsZero() {
-				since = pod.CreationTimestamp
-			}
-			return since.Time, c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable
-		}
-	}
-	return time.Time{}, false
+	return cmp.Or(c.LastTransitionTime, pod.CreationTimestamp).Time, c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable
 }
 
 // keepFirst orders the pods that their controller deletes first to the end: those without a node,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -38,19 +39,11 @@ func Validate(spec *v1alpha1.WorkloadSpreadSpec, template *v1.PodTemplateSpec) f
 	return c.Errors
 }
 
-// ValidateUpdate returns the errors of a change: a spec keeps its target, except for the version.
-func ValidateUpdate(spec, old *v1alpha1.WorkloadSpreadSpec) field.ErrorList {
-	if targetOf(spec) == targetOf(old) {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), describe(spec), "cannot be changed, except for the version: create another WorkloadSpread")}
-}
-
 // ValidateTarget refuses a WorkloadSpread whose target another one of the namespace has.
 func ValidateTarget(object *v1alpha1.WorkloadSpread, others []v1alpha1.WorkloadSpread) field.ErrorList {
 	for i := range others {
 		o := &others[i]
-		if o.Namespace == object.Namespace && o.Name != object.Name && targetOf(&o.Spec) == targetOf(&object.Spec) {
+		if o.Namespace == object.Namespace && o.Name != object.Name && sameTarget(&o.Spec, &object.Spec) {
 			return field.ErrorList{field.Duplicate(field.NewPath("spec", "targetRef"), describe(&object.Spec)+", which the WorkloadSpread "+o.Name+" spreads")}
 		}
 	}
@@ -74,11 +67,9 @@ func Refused(object *v1alpha1.WorkloadSpread, others []v1alpha1.WorkloadSpread) 
 // mostSubsets is how many subsets the schema allows.
 const mostSubsets = 15
 
-type target struct{ group, kind, name string }
-
-func targetOf(spec *v1alpha1.WorkloadSpreadSpec) target {
-	version, _ := schema.ParseGroupVersion(spec.TargetRef.APIVersion) // an invalid one has no group
-	return target{version.Group, spec.TargetRef.Kind, spec.TargetRef.Name}
+// sameTarget reports whether two specs have the same workload, in whichever version.
+func sameTarget(a, b *v1alpha1.WorkloadSpreadSpec) bool {
+	return kindOf(a) == kindOf(b) && a.TargetRef.Name == b.TargetRef.Name
 }
 
 func describe(spec *v1alpha1.WorkloadSpreadSpec) string {
@@ -102,7 +93,7 @@ func (c *checker) target(at *field.Path) {
 		c.Add(field.Invalid(at.Child("apiVersion"), ref.APIVersion, "must be group/version"))
 	}
 	filter := c.spec.TargetFilter
-	if kindOf(c.spec) == otherKind && ref.Kind != "" && (filter == nil || len(filter.ReplicasPathList) == 0) {
+	if !isKnown(c.spec) && ref.Kind != "" && (filter == nil || len(filter.ReplicasPathList) == 0) {
 		c.Add(field.Invalid(at.Child("kind"), ref.Kind, "must be a Deployment, ReplicaSet or StatefulSet of apps, or a Job of batch; any other kind needs targetFilter.replicasPathList"))
 	}
 	if filter == nil {
@@ -125,16 +116,16 @@ func (c *checker) subsets(at *field.Path, template *v1.PodTemplateSpec) {
 	if n := len(c.spec.Subsets); n > mostSubsets {
 		c.Add(field.TooMany(at, n, mostSubsets))
 	}
-	names := map[string]bool{}
+	names := sets.Set[string]{}
 	for i := range c.spec.Subsets {
 		s, at := &c.spec.Subsets[i], at.Index(i)
 		if problems := utilvalidation.IsDNS1123Label(s.Name); len(problems) > 0 {
 			c.Add(field.Invalid(at.Child("name"), s.Name, problems[0]))
 		}
-		if names[s.Name] {
+		if names.Has(s.Name) {
 			c.Add(field.Duplicate(at.Child("name"), s.Name))
 		}
-		names[s.Name] = true
+		names.Insert(s.Name)
 		c.bounds(at, s)
 		if s.RequiredNodeSelector != nil {
 			c.Errors = append(c.Errors, admission.NodeTerm(at.Child("requiredNodeSelector"), s.RequiredNodeSelector)...)
@@ -153,36 +144,32 @@ func (c *checker) bounds(at *field.Path, s *v1alpha1.WorkloadSubset) {
 	c.within(at.Child("minReplicas"), s.MinReplicas, 0, v1alpha1.MaxCount)
 	c.within(at.Child("base"), s.Base, 0, v1alpha1.MaxCount)
 	c.within(at.Child("weight"), s.Weight, 0, 1_000_000_000)
-	if c.spec.Distribution != v1alpha1.DistributeWeighted {
-		c.absent(at.Child("weight"), s.Weight, "is for distribution Weighted only")
-		c.absent(at.Child("base"), s.Base, "is for distribution Weighted only")
-	}
-	if s.MinReplicas != nil {
-		c.absent(at.Child("base"), s.Base, "cannot be combined with minReplicas")
-	}
-	if s.MaxReplicas == nil {
-		return
-	}
-	if s.MaxReplicas.Type == intstr.String {
-		if _, ok := percentage(s.MaxReplicas.StrVal); !ok {
-			c.Add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.StrVal, "must be a number or a whole percentage, 0 or more"))
+	most, notWeighted := s.MaxReplicas, c.spec.Distribution != v1alpha1.DistributeWeighted
+	isPercent := most != nil && most.Type == intstr.String
+	c.absent(at.Child("weight"), s.Weight, notWeighted, "is for distribution Weighted only")
+	c.absent(at.Child("base"), s.Base, notWeighted, "is for distribution Weighted only")
+	c.absent(at.Child("base"), s.Base, s.MinReplicas != nil, "cannot be combined with minReplicas")
+	c.absent(at.Child("minReplicas"), s.MinReplicas, isPercent, "cannot be combined with a maxReplicas in percent")
+	switch {
+	case most == nil:
+	case isPercent:
+		if _, ok := percentage(most.StrVal); !ok {
+			c.Add(field.Invalid(at.Child("maxReplicas"), most.StrVal, "must be a number or a whole percentage, 0 or more"))
 		}
-		c.absent(at.Child("minReplicas"), s.MinReplicas, "cannot be combined with a maxReplicas in percent")
-		return
-	}
-	if s.MaxReplicas.IntVal < 0 {
-		c.Add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.IntVal, "must be a number or a whole percentage, 0 or more"))
-	}
-	for i, n := range []*int32{s.MinReplicas, s.Base} {
-		if n != nil && *n > s.MaxReplicas.IntVal {
-			c.Add(field.Invalid(at.Child([]string{"minReplicas", "base"}[i]), *n, "must not be greater than maxReplicas"))
+	case most.IntVal < 0:
+		c.Add(field.Invalid(at.Child("maxReplicas"), most.IntVal, "must be a number or a whole percentage, 0 or more"))
+	default:
+		for i, n := range []*int32{s.MinReplicas, s.Base} {
+			if n != nil && *n > most.IntVal {
+				c.Add(field.Invalid(at.Child([]string{"minReplicas", "base"}[i]), *n, "must not be greater than maxReplicas"))
+			}
 		}
 	}
 }
 
 // absent refuses a number where it has no place.
-func (c *checker) absent(at *field.Path, n *int32, why string) {
-	if n != nil {
+func (c *checker) absent(at *field.Path, n *int32, refused bool, why string) {
+	if n != nil && refused {
 		c.Add(field.Forbidden(at, why))
 	}
 }

@@ -170,13 +170,4 @@ func TestTwoObjectsOnOneTarget(t *testing.T) {
 			t.Errorf("%+v: %v", c, errs)
 		}
 	}
-	changed := deployment("")
-	changed.TargetRef.APIVersion = "apps/v2"
-	if errs := ValidateUpdate(changed, &object.Spec); len(errs) > 0 {
-		t.Errorf("another version: %v", errs)
-	}
-	changed.TargetRef.Name = "api"
-	if errs := ValidateUpdate(changed, &object.Spec); len(errs) != 1 {
-		t.Errorf("another name: %v", errs)
-	}
 }

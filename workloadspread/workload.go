@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,26 +17,20 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// kind is what the controller of the workload does.
-type kind int
-
-const (
-	otherKind kind = iota
-	deploymentKind
-	replicaSetKind
-	statefulSetKind
-	jobKind
+// The kinds whose controllers are known; any other one says by paths how many replicas it asks for.
+var (
+	deploymentKind  = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	replicaSetKind  = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
+	statefulSetKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	jobKind         = schema.GroupKind{Group: "batch", Kind: "Job"}
 )
 
-var kinds = map[schema.GroupKind]kind{
-	{Group: "apps", Kind: "Deployment"}:  deploymentKind,
-	{Group: "apps", Kind: "ReplicaSet"}:  replicaSetKind,
-	{Group: "apps", Kind: "StatefulSet"}: statefulSetKind,
-	{Group: "batch", Kind: "Job"}:        jobKind,
+func kindOf(spec *v1alpha1.WorkloadSpreadSpec) schema.GroupKind {
+	return schema.FromAPIVersionAndKind(spec.TargetRef.APIVersion, spec.TargetRef.Kind).GroupKind()
 }
 
-func kindOf(spec *v1alpha1.WorkloadSpreadSpec) kind {
-	return kinds[schema.FromAPIVersionAndKind(spec.TargetRef.APIVersion, spec.TargetRef.Kind).GroupKind()]
+func isKnown(spec *v1alpha1.WorkloadSpreadSpec) bool {
+	return slices.Contains([]schema.GroupKind{deploymentKind, replicaSetKind, statefulSetKind, jobKind}, kindOf(spec))
 }
 
 // FilterOf selects the pods of the workload that a WorkloadSpread has.

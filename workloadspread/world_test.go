@@ -244,7 +244,7 @@ func lastFirst(a, b *v1.Pod) int {
 			return 0
 		case p.Status.Phase == v1.PodPending:
 			return 1
-		case condition(p, v1.PodReady) != v1.ConditionTrue:
+		case condition(p, v1.PodReady).Status != v1.ConditionTrue:
 			return 2
 		}
 		return 3
@@ -277,7 +277,7 @@ func (w *world) roll(lost func() bool) {
 	w.schedule()
 	ready := 0
 	for _, pod := range w.active(w.revision) {
-		if condition(pod, v1.PodReady) == v1.ConditionTrue {
+		if condition(pod, v1.PodReady).Status == v1.ConditionTrue {
 			ready++
 		}
 	}

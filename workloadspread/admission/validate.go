@@ -37,7 +37,7 @@ func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionReq
 			return nil, nil
 		}
 	}
-	errs, err := s.problems(ctx, r, object, old)
+	errs, err := s.problems(ctx, object, r.Operation == admissionv1.Create)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionReq
 	return nil, &refusal{apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.Group, Kind: v1alpha1.KindWorkloadSpread}, object.Name, errs).ErrStatus}
 }
 
-func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, object, old *v1alpha1.WorkloadSpread) (field.ErrorList, error) {
+func (s *Server) problems(ctx context.Context, object *v1alpha1.WorkloadSpread, isNew bool) (field.ErrorList, error) {
 	errs, err := s.unknown(object)
 	if err != nil || len(errs) > 0 {
 		return errs, err
@@ -69,9 +69,7 @@ func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, 
 			}
 		}
 	}
-	if r.Operation == admissionv1.Update {
-		errs = append(errs, workloadspread.ValidateUpdate(&object.Spec, &old.Spec)...)
-	} else {
+	if isNew { // the schema keeps a target from being changed
 		others := &v1alpha1.WorkloadSpreadList{}
 		if err := s.live.List(ctx, others, client.InNamespace(object.Namespace)); err != nil {
 			return nil, fmt.Errorf("listing the WorkloadSpreads of namespace %s: %w", object.Namespace, err)

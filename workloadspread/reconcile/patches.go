@@ -13,12 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
-const (
-	// tryFitting is how long a patch fits that the API server has accepted: its policies may change.
-	tryFitting = 10 * time.Minute
-	// tryRefused is how soon one is tried again that it has refused, or has not answered about.
-	tryRefused = time.Minute
-)
+// tryAgain is how long what the API server has said about patches is good: its policies may change.
+const tryAgain = 2 * time.Minute
 
 // trial is what the API server has said about the patches of a WorkloadSpread.
 type trial struct {
@@ -38,18 +34,13 @@ func (r *reconciler) tryPatches(ctx context.Context, s *v1alpha1.WorkloadSpread,
 	before, _ := r.tried.Load(key)
 	last, _ := before.(trial)
 	if last.about != about || !now.Before(last.until) {
-		last = trial{about, workloads.Problems(ctx, r.client, s, workload), now.Add(tryFitting)}
-		for i := range s.Spec.Subsets {
-			if problem, known := last.problems[s.Spec.Subsets[i].Name]; s.Spec.Subsets[i].Patch != nil && (problem != "" || !known) {
-				last.until = now.Add(tryRefused)
-			}
-		}
+		last = trial{about, workloads.Problems(ctx, r.client, s, workload), now.Add(tryAgain)}
 		r.tried.Store(key, last)
 	}
 	found.patches = last.problems
 	for _, problem := range last.problems {
-		if problem != "" && (found.poll == 0 || found.poll > tryRefused) {
-			found.poll = tryRefused
+		if problem != "" && (found.poll == 0 || found.poll > tryAgain) {
+			found.poll = tryAgain
 		}
 	}
 }
