@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// The table of decisions in CONTRIBUTING.md names functions that exist, `folder.Function` or
+// The table of decisions in docs/architecture.md names functions that exist, `folder.Function` or
 // `folder.Type.Method`, and packages that import them.
 func TestTableOfDecisions(t *testing.T) {
-	text, err := os.ReadFile("CONTRIBUTING.md")
+	text, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestTableOfDecisions(t *testing.T) {
 		rows++
 		for _, n := range names {
 			if !declares(t, n[1], n[2]) {
-				t.Errorf("%s has no %s: name the function that decides now in this row of CONTRIBUTING.md:\n%s", n[1], n[2], row)
+				t.Errorf("%s has no %s: name the function that decides now in this row of docs/architecture.md:\n%s", n[1], n[2], row)
 			}
 		}
 		for _, user := range folder.FindAllStringSubmatch(row, -1) {
@@ -41,12 +41,31 @@ func TestTableOfDecisions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Contains(p.imports, module+"/"+names[0][1]) {
-				t.Errorf("%s does not import %s: name the packages that do in this row of CONTRIBUTING.md:\n%s", user[1], names[0][1], row)
+				t.Errorf("%s does not import %s: name the packages that do in this row of docs/architecture.md:\n%s", user[1], names[0][1], row)
 			}
 		}
 	}
 	if !found || rows < 10 {
-		t.Errorf("the table of decisions in CONTRIBUTING.md has %d rows", rows)
+		t.Errorf("the table of decisions in docs/architecture.md has %d rows", rows)
+	}
+}
+
+// The table of layers in docs/architecture.md is that of layering_test.go.
+func TestTableOfLayers(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for layer, name := range layerNames {
+		want := "| " + name + " |"
+		for _, r := range table {
+			if r.layer == layer {
+				want += " `" + r.path + "`"
+			}
+		}
+		if want += " |"; !strings.Contains(string(text), "\n"+want+"\n") {
+			t.Errorf("docs/architecture.md lacks this row:\n%s", want)
+		}
 	}
 }
 
