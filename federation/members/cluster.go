@@ -37,7 +37,8 @@ type Cluster struct {
 	problem  *Problem // of the credentials
 	version  string
 	probed   time.Time
-	reported View // to handlers, without what does not matter for them
+	replaced string // version of the MemberCluster before its status was stored last
+	reported View   // to handlers, without what does not matter for them
 
 	uid string // members.mu guards it
 }

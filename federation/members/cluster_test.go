@@ -55,6 +55,26 @@ func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
 	})
 }
 
+// What was stored a moment ago, and does not show in the cache yet, is neither stored nor reported again.
+func TestStatusIsStoredOnceThoughTheCacheIsBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		w.stale.Store(w.get("a"))
+		writes := w.writes.Load()
+		s.set(func(s *server) { s.token = "other" })
+		for range 3 {
+			w.poke("a")
+			w.after(time.Second)
+		}
+		if n, events := w.writes.Load()-writes, len(w.events.Events); n != 1 || events != 1 {
+			t.Errorf("%d writes, %d events", n, events)
+		}
+		w.stale.Store(nil)
+		w.says("a", refused+"Unauthorized")
+	})
+}
+
 // A loss and a return that time alone brings are reported to the handlers, even if somebody looks at it
 // in between.
 func TestHandlersLearnWhatTimeBrings(t *testing.T) {

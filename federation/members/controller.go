@@ -105,7 +105,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	c := r.members.add(m)
 	before := c.member
-	c.set(func() { c.member = m })
+	if m.ResourceVersion != c.replaced { // otherwise the status that was stored does not show yet
+		c.set(func() { c.member = m })
+	}
 	s, err := r.connection(ctx, c)
 	switch {
 	case err == nil:
@@ -243,6 +245,8 @@ func (r *reconciler) store(ctx context.Context, c *Cluster, now time.Time) (next
 		return next, client.IgnoreNotFound(err)
 	}
 	r.report(ctx, c.member, m)
+	c.replaced = c.member.ResourceVersion
+	c.set(func() { c.member = m })
 	return next, nil
 }
 

@@ -37,7 +37,8 @@ type world struct {
 	members *Members
 	events  *events.FakeRecorder
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	writes  atomic.Int32 // of statuses
+	writes  atomic.Int32                           // of statuses
+	stale   atomic.Pointer[v1alpha1.MemberCluster] // what the cache of the host still has; nil means what is stored
 	inHost  *dynamicfake.FakeDynamicClient
 	kinds   *kinds
 	stop    func()
@@ -58,7 +59,13 @@ func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
 	w := &world{t: t, net: newNetwork(), events: events.NewFakeRecorder(100)}
 	w.host = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, system)...).
 		WithStatusSubresource(&v1alpha1.MemberCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if m, ok := o.(*v1alpha1.MemberCluster); ok && w.stale.Load() != nil {
+				w.stale.Load().DeepCopyInto(m)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		}, SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			w.writes.Add(1)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}}).Build()
