@@ -107,7 +107,7 @@ func (w *admissionWorld) serve(ctx context.Context) {
 	for range 2 {
 		watching, err := cache.New(w.plane.Config, cache.Options{Scheme: w.Scheme()})
 		w.must(err)
-		server := admission.New(watching, w.Client, store.New(watching, w.Client, store.Options{}), admission.Options{})
+		server := admission.New(watching, w.Client, store.New(watching, w.Client, nil), admission.Options{})
 		w.must(server.Watch(ctx, watching))
 		go func() { _ = watching.Start(ctx) }()
 		if !watching.WaitForCacheSync(ctx) {

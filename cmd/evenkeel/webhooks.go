@@ -93,7 +93,7 @@ type spreadWebhooks struct {
 	flags     webhookFlags
 	namespace string // of the program
 	admission admission.Options
-	store     store.Options
+	store     *store.Metrics
 	simulated schedule.Options
 	partial   bool // some namespaces are watched only
 	log       logr.Logger
@@ -113,7 +113,7 @@ func newSpreadWebhooks(flags webhookFlags, namespace string, registry prometheus
 	w.admission = admission.Options{Namespace: namespace, Log: log, Cover: w.cover}
 	var problems [3]error
 	w.admission.Metrics, problems[0] = admission.NewMetrics(registry)
-	w.store.Metrics, problems[1] = store.NewMetrics(registry)
+	w.store, problems[1] = store.NewMetrics(registry)
 	w.simulated, problems[2] = flags.simulation.options(log, registry)
 	return w, errors.Join(problems[:]...)
 }

@@ -133,7 +133,7 @@ func served(b *testing.B, spreads int) (urls []string, _ *apiServer) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s := New(watching, live, store.New(watching, live, store.Options{}), Options{})
+		s := New(watching, live, store.New(watching, live, nil), Options{})
 		if err := s.Watch(b.Context(), watching); err != nil {
 			b.Fatal(err)
 		}

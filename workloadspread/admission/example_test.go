@@ -23,7 +23,7 @@ func ExampleServer_Handlers() {
 		return
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).Build()
-	webhooks := admission.New(api, api, store.New(api, api, store.Options{}), admission.Options{}).Handlers()
+	webhooks := admission.New(api, api, store.New(api, api, nil), admission.Options{}).Handlers()
 	for _, path := range slices.Sorted(maps.Keys(webhooks)) {
 		fmt.Println(path)
 	}

@@ -67,9 +67,9 @@ func newFleet(t testing.TB, seed uint64, servers int, spec string, replicas int3
 	})
 	for i := range servers {
 		cached := &late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}
-		f.servers = append(f.servers, &world{t: t, Client: slow, requests: 10000 * i, Server: New(cached, slow, store.New(cached, slow, store.Options{}), Options{})})
+		f.servers = append(f.servers, &world{t: t, Client: slow, requests: 10000 * i, Server: New(cached, slow, store.New(cached, slow, nil), Options{})})
 	}
-	f.counting = store.New(&late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}, slow, store.Options{})
+	f.counting = store.New(&late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}, slow, nil)
 	return f
 }
 

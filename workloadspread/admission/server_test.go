@@ -79,7 +79,7 @@ func newWorld(t testing.TB, o Options, objects ...client.Object) *world {
 		}).Build()
 	recorder := events.NewFakeRecorder(1000)
 	w.events, o.Events = recorder.Events, recorder
-	w.Server = New(w.Client, w.Client, store.New(w.Client, w.Client, store.Options{}), o)
+	w.Server = New(w.Client, w.Client, store.New(w.Client, w.Client, nil), o)
 	return w
 }
 
@@ -221,7 +221,7 @@ func subsetOf(pod *v1.Pod) string {
 
 // newServerOf is the Server of another process.
 func newServerOf(c client.Client) *Server {
-	return New(c, c, store.New(c, c, store.Options{}), Options{})
+	return New(c, c, store.New(c, c, nil), Options{})
 }
 
 func createRequest(raw string) admissionv1.AdmissionRequest {

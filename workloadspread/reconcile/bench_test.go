@@ -131,7 +131,7 @@ func (b *bench) start() {
 	}
 	b.recorder = events.NewFakeRecorder(10000)
 	b.reconciler = &reconciler{
-		client: faulty, live: b.server, store: store.New(b.server, faulty, store.Options{}), mapper: b.server.RESTMapper(), watcher: watcher,
+		client: faulty, live: b.server, store: store.New(b.server, faulty, nil), mapper: b.server.RESTMapper(), watcher: watcher,
 		reader: &workloads.Reader{Spreads: faulty, Pods: faulty, Owners: owners.New(b.server, b.clock)}, events: passes.Recorder{EventRecorder: b.recorder, Action: action}, metrics: m, clock: b.clock,
 	}
 }

@@ -52,7 +52,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{bench: newBench(t, append(deployed(r.Int32N(15)), randomSpread(r), node("n", "one"))...), r: r, nodeless: map[string]bool{}}
 	w.log("seed %d", seed)
 	for range 2 {
-		w.webhooks = append(w.webhooks, store.New(w.server, w.server, store.Options{}))
+		w.webhooks = append(w.webhooks, store.New(w.server, w.server, nil))
 	}
 	return w
 }

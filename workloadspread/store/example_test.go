@@ -22,7 +22,7 @@ func ExampleStore_Update() {
 	web := &v1alpha1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).WithStatusSubresource(web).Build()
 
-	s := store.New(server, server, store.Options{})
+	s := store.New(server, server, nil)
 	stored, err := s.Update(context.Background(), client.ObjectKeyFromObject(web), func(o *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 		status := o.Status
 		status.Replicas = 3

@@ -54,28 +54,22 @@ const (
 	firstDelay, longestDelay = time.Millisecond, 125 * time.Millisecond
 )
 
-// Options of a Store.
-type Options struct {
-	// Metrics record the writes; nil means that they are registered nowhere.
-	Metrics *Metrics
-}
-
 // Store writes the status of WorkloadSpreads. It is safe for concurrent use.
 type Store struct {
-	cached client.Reader
-	live   client.Client
-	o      Options
-	clock  clock.Clock
+	cached  client.Reader
+	live    client.Client
+	metrics *Metrics
+	clock   clock.Clock
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*object
 }
 
 // New returns a Store that reads from a cache what may be a little old, and from the API server, with a
-// client that does not cache, what must not be.
-func New(cached client.Reader, live client.Client, o Options) *Store {
-	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
-	return &Store{cached: cached, live: live, o: o, clock: clock.RealClock{}, objects: map[types.NamespacedName]*object{}}
+// client that does not cache, what must not be. The metrics record the writes; nil means that they are
+// registered nowhere.
+func New(cached client.Reader, live client.Client, m *Metrics) *Store {
+	return &Store{cached: cached, live: live, metrics: metricset.Or(m, NewMetrics), clock: clock.RealClock{}, objects: map[types.NamespacedName]*object{}}
 }
 
 // object is a WorkloadSpread that was asked for. A goroutine serves it while somebody waits.
@@ -187,7 +181,7 @@ func (s *Store) serve(key types.NamespacedName, o *object) {
 }
 
 func newDelays() *wait.Backoff {
-	return &wait.Backoff{Duration: firstDelay, Factor: 3, Jitter: 1, Steps: 5, Cap: longestDelay}
+	return &wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 1, Steps: 8, Cap: longestDelay}
 }
 
 // gather waits for what comes together.
@@ -253,13 +247,13 @@ func (s *Store) try(key types.NamespacedName, o *object, pending []*request, liv
 	if write {
 		now = now.DeepCopy() // the answer is decoded into it
 		err := s.live.Status().Update(ctx, now)
-		s.o.Metrics.writes.WithLabelValues(passes.ResultOf(err)).Inc()
+		s.metrics.writes.WithLabelValues(passes.ResultOf(err)).Inc()
 		if err != nil {
 			return append(decided, left...), err
 		}
 		o.newest = now
 	}
-	s.o.Metrics.decisions.Add(float64(len(decided)))
+	s.metrics.decisions.Add(float64(len(decided)))
 	for _, r := range decided {
 		r.answer <- answer{object: now}
 	}

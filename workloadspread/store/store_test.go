@@ -160,7 +160,7 @@ func TestPodsAreCountedOnceByAllProcesses(t *testing.T) {
 			}
 			var stores []*Store
 			for range 1 + world%3 {
-				stores = append(stores, New(&laggard{Reader: s, dice: dice}, s, Options{}))
+				stores = append(stores, New(&laggard{Reader: s, dice: dice}, s, nil))
 			}
 			const pods = 60
 			subsets := make([]int, pods)
@@ -191,7 +191,7 @@ func TestPodsAreCountedOnceByAllProcesses(t *testing.T) {
 func TestWaitingPodsShareOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		stores := []*Store{New(s, s, Options{}), New(s, s, Options{})}
+		stores := []*Store{New(s, s, nil), New(s, s, nil)}
 		begin := time.Now()
 		var done sync.WaitGroup
 		for i := range 1000 {
@@ -219,7 +219,7 @@ func TestWaitingPodsShareOneWrite(t *testing.T) {
 func TestNoProcessIsStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		busy, other := New(s, s, Options{}), New(s, s, Options{})
+		busy, other := New(s, s, nil), New(s, s, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		var clients sync.WaitGroup
 		for range 50 {
@@ -297,7 +297,7 @@ func TestUpdate(t *testing.T) {
 				s.writes.Store(0)
 				s.before, s.after = next(&test.before), next(&test.after)
 				calls := int32(0)
-				_, err := New(&still{old}, s, Options{}).Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread, round *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+				_, err := New(&still{old}, s, nil).Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread, round *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 					calls++
 					status, _, _ := increment(o, nil)
 					if test.decide != nil && !round.Live {
@@ -365,7 +365,7 @@ func TestALostAnswerCountsOnce(t *testing.T) {
 			return err
 		}
 		var subset int
-		if _, err := New(s, s, Options{}).Update(t.Context(), key, admit("pod", &subset)); err != nil {
+		if _, err := New(s, s, nil).Update(t.Context(), key, admit("pod", &subset)); err != nil {
 			t.Fatal(err)
 		}
 		if counted := s.counted(t); len(counted["a"]) != 1 || s.writes.Load() != 1 {
@@ -378,7 +378,7 @@ func TestALostAnswerCountsOnce(t *testing.T) {
 func TestTheNewestCopyIsUsed(t *testing.T) {
 	s := newServer(t)
 	cache := &still{s.store(t, 5)}
-	store := New(cache, s, Options{})
+	store := New(cache, s, nil)
 	s.reads.Store(0)
 	for want := int32(6); want < 9; want++ {
 		got, err := store.Update(t.Context(), key, increment)
@@ -405,7 +405,7 @@ func TestCallersThatLeave(t *testing.T) {
 			once.Do(func() { <-open; err = errConflict })
 			return err
 		}
-		store := New(s, s, Options{})
+		store := New(s, s, nil)
 		ctx, leave := context.WithCancel(t.Context())
 		left := atomic.Bool{}
 		leaver, stayer := make(chan error), make(chan error)
@@ -436,7 +436,7 @@ func TestCallersThatLeave(t *testing.T) {
 func TestAnObjectThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		store := New(s, s, Options{})
+		store := New(s, s, nil)
 		if _, err := store.Update(t.Context(), key, increment); err != nil {
 			t.Fatal(err)
 		}
@@ -461,7 +461,7 @@ func TestAnObjectThatIsGone(t *testing.T) {
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		store := New(s, s, Options{})
+		store := New(s, s, nil)
 		if _, err := store.Update(t.Context(), key, increment); err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func BenchmarkUpdate(b *testing.B) {
 	for _, pods := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
 			s := newServer(b)
-			store := New(s, s, Options{})
+			store := New(s, s, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				var done sync.WaitGroup
