@@ -52,23 +52,20 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 		if err == nil || errors.Is(err, errRecreate) {
 			r.record(f, about)
 		}
-		answer := federation.Answer{Write: w}
+		answer, version := federation.Answer{Write: w}, ""
 		if err == nil {
 			log.Info("Written", "why", w.Why)
-			if w.Content {
+			if version = o.GetResourceVersion(); w.Content {
 				answer.Content = contentIn(o)
 			}
 		} else {
 			log.Info("Could not write", "problem", members.Explain(err))
 			answer.Refused = refusal(f, err)
 		}
-		r.known.answered(key, answer, err == nil, o.GetResourceVersion())
+		r.known.answered(key, answer, err == nil, version)
 		r.triggers.Pass(key, settle) // the change may have shown, and been passed over, while the answer was under way
 	})
 }
-
-// longest is how much is stored of what a cluster answers.
-const longest = 512
 
 // kept is why something that is there is left as it is.
 type kept string
@@ -96,7 +93,7 @@ func refusal(f *v1alpha1.FederatedReplicaSet, err error) string {
 		return fmt.Sprintf("it has no namespace %s: create it there", f.Namespace)
 	}
 	text := cmp.Or(status.Message, members.Explain(err))
-	return strings.ToValidUTF8(text[:min(len(text), longest)], "")
+	return strings.ToValidUTF8(text[:min(len(text), 512)], "") // so much is stored
 }
 
 // untouchable says why an object of the name of a local one is left as it is; nil if it may be written.
