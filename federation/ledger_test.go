@@ -231,7 +231,7 @@ func TestWithoutRoomACoupleWaits(t *testing.T) {
 	if err != nil || len(d.Writes) != 1 || d.Writes[0].To != 8 || d.Status.Unplaced != 4 || d.Status.Clusters[0].Pending != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if !d.Next.Equal(noon.Add(lookAgain)) {
+	if !d.Next.Equal(noon.Add(roomInterval)) {
 		t.Errorf("next %s", d.Next)
 	}
 	// What waits is not taken for placed.

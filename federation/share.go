@@ -53,15 +53,15 @@ func (p *pass) share() error {
 			m.status.Reason = replica.Reason(s.result.Reason)
 			m.status.Message = m.explain(s)
 			if m.bounded() {
-				p.timer.At(p.in.Now.Add(lookAgain))
+				p.timer.At(p.in.Now.Add(roomInterval))
 			}
 		}
 	}
 	return nil
 }
 
-// lookAgain is after how long it is found out whether the nodes of a cluster have more room.
-const lookAgain = time.Minute
+// roomInterval is after how long it is found out whether the nodes of a cluster have more room.
+const roomInterval = time.Minute
 
 // bounded reports whether the cluster has fewer replicas than its share because of the room that its
 // nodes are known to have.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -25,13 +24,8 @@ import (
 // Name is the name of the controller in flags, logs and metrics.
 const Name = "balancer"
 
-const (
-	// settle is the delay of a pass after a change of a pod: pods seldom change alone.
-	settle = 100 * time.Millisecond
-	// byTargetName is the index of the Balancers by the names of the objects that are their
-	// targets.
-	byTargetName = "spec.targets.scaleTargetRef.name"
-)
+// byTargetName is the index of the Balancers by the names of the objects that are their targets.
+const byTargetName = "spec.targets.scaleTargetRef.name"
 
 // Options of a Controller. The zero value works.
 type Options struct {
@@ -137,7 +131,7 @@ func (t *triggers) pods() handler.EventHandler {
 		}
 		for _, b := range list {
 			if selects(&b.Spec.Selector, pod.Labels) {
-				q.AddAfter(passes.Request(b), settle)
+				q.AddAfter(passes.Request(b), passes.ChangeDelay)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func asked(t *testing.T, b []client.Object, something func(*triggers, passes.Que
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		on := &triggers{balancers: &balancers{cache: c}}
 		something(on, q)
-		<-time.After(2 * settle)
+		<-time.After(2 * passes.ChangeDelay)
 		for q.Len() > 0 {
 			r, _ := q.Get()
 			names = append(names, r.Name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -22,9 +21,6 @@ import (
 
 // Name is the name of the controller in flags, logs and metrics.
 const Name = "federation"
-
-// settle is the delay of a pass after a change in a member: changes seldom come alone.
-const settle = 100 * time.Millisecond
 
 // Options of a Controller. The zero value works.
 type Options struct {
@@ -82,7 +78,7 @@ func (c *Controller) handler(reader client.Reader) members.Handler {
 	return func(cluster string, l *members.Local) {
 		switch {
 		case l != nil:
-			c.triggers.Pass(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, settle)
+			c.triggers.Pass(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, passes.ChangeDelay)
 			return
 		case c.members.Get(cluster) == nil:
 			c.options.Metrics.forgetCluster(cluster)

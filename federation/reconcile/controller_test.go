@@ -75,7 +75,7 @@ func TestGR2LocalObjectsAreCheckedSoon(t *testing.T) {
 			c.handler(nil)("a", &members.Local{Kind: members.ReplicaSet, Namespace: shop.Namespace, Name: shop.Name})
 		}
 		request, _ := q.Get()
-		if took := time.Since(begin); took < settle || took > 2*settle || request.NamespacedName != shop {
+		if took := time.Since(begin); took < passes.ChangeDelay || took > 2*passes.ChangeDelay || request.NamespacedName != shop {
 			t.Errorf("%v after %v", request, took)
 		}
 		q.Done(request)
@@ -106,7 +106,7 @@ func TestGR4ClustersCheckEverything(t *testing.T) {
 			request, _ := q.Get()
 			q.Done(request)
 		}
-		if took := time.Since(begin); took > settle/2 {
+		if took := time.Since(begin); took > passes.ChangeDelay/2 {
 			t.Errorf("after %v", took)
 		}
 	})
@@ -116,11 +116,11 @@ func TestGR4ClustersCheckEverything(t *testing.T) {
 func TestGR5ShortestDelayWins(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
-		for _, delay := range []time.Duration{time.Minute, settle, time.Hour} {
+		for _, delay := range []time.Duration{time.Minute, passes.ChangeDelay, time.Hour} {
 			c.triggers.Pass(shop, delay)
 		}
 		request, _ := q.Get()
-		if took := time.Since(begin); took < settle || took > 2*settle || request.NamespacedName != shop {
+		if took := time.Since(begin); took < passes.ChangeDelay || took > 2*passes.ChangeDelay || request.NamespacedName != shop {
 			t.Errorf("%v after %v", request, took)
 		}
 		q.Done(request)
@@ -135,7 +135,7 @@ func TestGR6OneWorkerPerObject(t *testing.T) {
 		c.triggers.Pass(shop, 0)
 		first, _ := q.Get()
 		c.triggers.Pass(shop, 0)
-		c.triggers.Pass(other, settle)
+		c.triggers.Pass(other, passes.ChangeDelay)
 		second, _ := q.Get()
 		if first.NamespacedName != shop || second.NamespacedName != other {
 			t.Fatalf("%v, then %v", first, second)

@@ -228,7 +228,7 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	}
 	orphan, known := r.deletions.orphans(f)
 	if !known {
-		return reconcile.Result{RequeueAfter: settle}, nil
+		return reconcile.Result{RequeueAfter: passes.ChangeDelay}, nil
 	}
 	if f.Spec.Cascade == v1alpha1.CascadeDelete && !orphan {
 		if left, err := r.clear(ctx, f); err != nil || left {

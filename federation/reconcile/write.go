@@ -26,6 +26,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/federation/members"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -63,7 +64,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 			answer.Refused = refusal(f, err)
 		}
 		r.known.answered(key, answer, err == nil, version)
-		r.triggers.Pass(key, settle) // the change may have shown, and been passed over, while the answer was under way
+		r.triggers.Pass(key, passes.ChangeDelay) // the change may have shown, and been passed over, while the answer was under way
 	})
 }
 

@@ -31,6 +31,9 @@ import (
 // FirstRetry and LastRetry bound the time until a pass is repeated that failed; it doubles each time.
 const FirstRetry, LastRetry = 200 * time.Millisecond, time.Minute
 
+// ChangeDelay is the delay of a pass after a change that seldom comes alone, as those of pods do.
+const ChangeDelay = 100 * time.Millisecond
+
 // Retrying are the options of a controller whose passes are repeated if they fail.
 func Retrying() controller.Options {
 	return controller.Options{RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstRetry, LastRetry)}
