@@ -181,6 +181,7 @@ type source struct {
 	imports   []string // of the files that are not tests, sorted
 	functions bool     // exports functions
 	example   bool     // has an Example with checked output
+	lines     int      // of the files that are neither tests nor generated
 }
 
 func TestLayering(t *testing.T) {
@@ -394,13 +395,17 @@ func loadPackage(dir string) (source, bool, error) {
 	}
 	var tests []*ast.File
 	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return p, false, err
 		}
 		if strings.HasSuffix(name, "_test.go") {
 			tests = append(tests, file)
 			continue
+		}
+		if !ast.IsGenerated(file) {
+			p.lines += set.File(file.FileStart).LineCount()
 		}
 		if err := p.add(file); err != nil {
 			return p, false, err
@@ -539,8 +544,8 @@ func TestLayeringReadsTheTree(t *testing.T) {
 	}
 	got := fmt.Sprintf("%+v", packages)
 	want := fmt.Sprintf("%+v", []source{
-		{path: "plain", name: "plain", doc: "Package plain is read.\n", imports: []string{"os", "time"}, functions: true, example: true},
-		{path: "silent", name: "silent"},
+		{path: "plain", name: "plain", doc: "Package plain is read.\n", imports: []string{"os", "time"}, functions: true, example: true, lines: 12},
+		{path: "silent", name: "silent", lines: 3},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
