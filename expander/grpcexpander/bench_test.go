@@ -18,6 +18,9 @@ import (
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
 
+// veto chooses nothing, in no time.
+var veto = expander.ChooserFunc(func(context.Context, expander.Question) ([]string, error) { return nil, nil })
+
 // pending is a pod as an API server stores it: two containers with environment,
 // probes and mounts, affinity, tolerations, a spread constraint, managed fields.
 func pending(i int) *v1.Pod {

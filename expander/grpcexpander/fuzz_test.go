@@ -13,15 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
-	"github.com/evenkeel/evenkeel/internal/loopback"
 )
-
-// veto chooses nothing, in no time.
-var veto = expander.ChooserFunc(func(context.Context, expander.Question) ([]string, error) { return nil, nil })
-
-func TestAbuse(t *testing.T) {
-	loopback.Abuse(t, loopback.Listen(t, grpcexpander.NewServer(veto).Register), grpcexpanderpb.Expander_BestOptions_FullMethodName)
-}
 
 // TestCancel: a client that gives up ends the choice.
 func TestCancel(t *testing.T) {

@@ -1,4 +1,4 @@
-package loopback
+package serving_test
 
 import (
 	"context"
@@ -6,24 +6,30 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// Abuse sends a server what it must withstand: messages that are too large, invalid, or never end.
-// method, /service/name, must answer an empty request, and is called in between all the time.
-func Abuse(t *testing.T, address, method string) {
-	t.Helper()
-	conn := Dial(t, address)
+// TestAbuse sends a server what it must withstand: messages that are too large, invalid, or never end. A good call
+// is answered in between all the time.
+func TestAbuse(t *testing.T) {
+	const method = grpc_health_v1.Health_Check_FullMethodName
+	address := run(t, serving.Options{}).Address()
+	conn, err := serving.Dial(address, serving.Files{}, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
 	well := func(t *testing.T) {
 		t.Helper()
 		if _, err := sendRaw(t.Context(), conn, method, nil); err != nil {
@@ -94,15 +100,6 @@ func slowMessages(t *testing.T, address, method string, well func()) {
 }
 
 func now() time.Time { return time.Now() } //nolint:forbidigo // real time is what is measured
-
-// heap is the memory in use, in bytes.
-func heap() int {
-	runtime.GC()
-	runtime.GC() // memory held by pools is freed by the second
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int(stats.HeapAlloc)
-}
 
 // padded is a message of exactly this size that is valid for any message type: it has one unknown
 // field. The size must allow for its length of four bytes.

@@ -19,13 +19,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
-	"github.com/evenkeel/evenkeel/internal/loopback"
 )
-
-func TestAbuse(t *testing.T) {
-	cloud, _ := newCloud(t)
-	loopback.Abuse(t, loopback.Listen(t, externalgrpc.NewServer(cloud).Register), externalgrpcpb.CloudProvider_Refresh_FullMethodName)
-}
 
 // waiting is a provider whose refresh lasts as long as somebody waits for it.
 type waiting struct {
