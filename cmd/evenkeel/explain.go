@@ -78,7 +78,6 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 				}
 				return printPacks(printer)
 			}
-			q.again = inputsOf(cmd).again(int64(q.limit))
 			if explained, err := q.objects(cmd, groups, printer); explained || err != nil {
 				return err
 			}
@@ -98,8 +97,8 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 type question struct {
 	sources  explain.Sources
 	files    []string
-	again    document.Open // of files
-	scenario string        // the first of files
+	contents *document.Contents // of files
+	scenario string             // the first of files
 	options  nodegroupset.Options
 	limit    fileSize
 	packs    bool
@@ -248,7 +247,7 @@ func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Optio
 	if q.scenario != "" {
 		return q.playable(cmd)
 	}
-	fleet, err := q.read(inputsOf(cmd))
+	fleet, err := q.readFleet(inputsOf(cmd))
 	if err != nil {
 		return nil, q.options, nil, err
 	}
@@ -262,13 +261,12 @@ func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Optio
 
 // playable returns the fleet of a scenario as of a round. Flags override its options.
 func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, *simulate.Moment, error) {
-	sizes := sizeLimits{documents: min(int64(q.limit), document.DefaultMaxSize)}
-	if cmd.Flags().Changed("max-file-size") {
-		sizes = sizeLimits{documents: int64(q.limit), lists: int64(q.limit)}
-	}
 	flags := &overrides{flags: cmd.Flags(), similar: q.options}
-	l := scenarioLoader{open: q.again, files: []string{q.scenario}, flags: flags, variant: new(variant), sizes: sizes}
-	setups, _, err := l.loadAll(inputsOf(cmd))
+	l := scenarioLoader{in: inputsOf(cmd), files: []string{q.scenario}, flags: flags, variant: new(variant)}
+	if cmd.Flags().Changed("max-file-size") {
+		l.sizes.lists = int64(q.limit)
+	}
+	setups, _, err := l.loadAll(q.contents)
 	if err != nil {
 		return nil, q.options, nil, err
 	}
@@ -286,12 +284,8 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	return explain.OfGroups(q.scenario, observed), setups[0].Options.Similarity, moment, nil
 }
 
-func (q *question) read(in inputs) (*explain.Fleet, error) {
-	open := document.Open(in.open)
-	if q.sources.Pods == cmp.Or(q.sources.Nodes, q.sources.Templates) { // nodes and pods in one stream
-		open = in.again(int64(q.limit))
-	}
-	fleet, err := explain.Read(q.sources, explain.Files{Open: open, MaxSize: int64(q.limit)})
+func (q *question) readFleet(in inputs) (*explain.Fleet, error) {
+	fleet, err := explain.Read(q.sources, explain.Files{Open: in.open, MaxSize: int64(q.limit)})
 	var path *os.PathError
 	if errors.As(err, &path) {
 		return nil, &usageError{err, "name a file that can be read, or - for standard input"}
@@ -319,7 +313,7 @@ func (q *question) complete(flags *pflag.FlagSet, args []string) []string {
 	if len(args) > 1 || q.scenario != "" || q.check(flags) != nil {
 		return nil
 	}
-	fleet, err := q.read(inputs{context.Background(), strings.NewReader("")})
+	fleet, err := q.readFleet(inputs{context.Background(), strings.NewReader("")})
 	if err != nil {
 		return nil
 	}

@@ -34,9 +34,11 @@ func (q *question) objects(cmd *cobra.Command, names []string, printer *printing
 	if err != nil || len(q.files) == 0 {
 		return false, err
 	}
+	if q.contents, err = q.read(cmd); err != nil {
+		return false, err
+	}
 	if !spreads && !sets {
-		some, federated := subsets.Kinds(q.files, q.again, int64(q.limit), v1alpha1.KindFederatedReplicaSet)
-		spreads = some && !federated
+		spreads = q.contents.Has(v1alpha1.KindWorkloadSpread) && !q.contents.Has(v1alpha1.KindFederatedReplicaSet)
 	}
 	if spreads {
 		explained, err = true, q.subsets(cmd, names, printer)
@@ -49,6 +51,18 @@ func (q *question) objects(cmd *cobra.Command, names []string, printer *printing
 	}
 	return explained, err
 }
+
+// read reads the files of -f. By default a document is smaller than a list may be, which is read item by item.
+func (q *question) read(cmd *cobra.Command) (*document.Contents, error) {
+	o := document.Options{Kinds: objectKinds, MaxSize: int64(q.limit), MaxDocument: min(int64(q.limit), document.DefaultMaxSize)}
+	if cmd.Flags().Changed("max-file-size") {
+		o.MaxDocument = int64(q.limit)
+	}
+	return document.Scan(q.files, inputsOf(cmd).open, o)
+}
+
+// objectKinds are the kinds of documents that explain reads.
+var objectKinds = document.Kinds{v1alpha1.Scenario{}, v1alpha1.FederatedReplicaSet{}, v1alpha1.MemberCluster{}, v1alpha1.WorkloadSpread{}}
 
 // lacking is the error where objects are asked for and there is none.
 func lacking(n document.Naming, files []string) error {
@@ -64,7 +78,7 @@ func (q *question) subsets(cmd *cobra.Command, names []string, printer *printing
 	if err := alone(cmd, subsets.Naming); err != nil {
 		return err
 	}
-	dump, err := subsets.Read(q.files, q.again, int64(q.limit))
+	dump, err := subsets.Of(q.contents)
 	if err == nil && len(dump.Spreads) == 0 {
 		err = lacking(subsets.Naming, q.files)
 	}
@@ -80,11 +94,7 @@ func (q *question) subsets(cmd *cobra.Command, names []string, printer *printing
 
 // replicas explains FederatedReplicaSets, if there are some or one is named.
 func (q *question) replicas(cmd *cobra.Command, names []string, named bool, printer *printing.Printer) (explained bool, err error) {
-	limit := min(int64(q.limit), document.DefaultMaxSize)
-	if cmd.Flags().Changed("max-file-size") {
-		limit = int64(q.limit)
-	}
-	dump, err := placement.Read(q.files, q.again, limit)
+	dump, err := placement.Of(q.contents)
 	switch {
 	case err != nil:
 		return false, err

@@ -67,7 +67,12 @@ func TestDocumentedFederation(t *testing.T) {
 // playFederated is what each cluster has in the end. What happens is "a lost", "a runs 3", "a
 // NoSchedule", "a leaves" or nothing.
 func playFederated(t *testing.T, sample, replicas, happens string) string {
-	dump, err := placement.Read([]string{"configs/samples/federated-" + sample + ".yaml", "configs/examples/member-clusters.yaml"}, document.Stdin(nil), 1<<20)
+	files, err := document.Scan([]string{"configs/samples/federated-" + sample + ".yaml", "configs/examples/member-clusters.yaml"}, document.Stdin(nil),
+		document.Options{Kinds: objectKinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump, err := placement.Of(files)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
@@ -48,33 +47,6 @@ func (in inputs) file(name string) (io.ReadCloser, error) {
 		io.Reader
 		io.Closer
 	}{&interruptible{ctx: in.ctx, in: f}, f}, nil
-}
-
-// again returns an open whose files can be read several times but are not opened more than once, as pipes cannot be: their
-// text is kept, at most so many bytes of it. Large regular files and folders are opened again.
-func (in inputs) again(limit int64) document.Open {
-	kept := map[string][]byte{}
-	return func(name string) (io.ReadCloser, error) {
-		if text, ok := kept[name]; ok {
-			return io.NopCloser(bytes.NewReader(text)), nil
-		}
-		f, err := in.open(name)
-		if err != nil {
-			return nil, err
-		}
-		if file, ok := f.(*os.File); ok {
-			if info, err := file.Stat(); err != nil || info.IsDir() || info.Size() > document.DefaultMaxSize {
-				return f, err
-			}
-		}
-		defer f.Close()
-		text, err := io.ReadAll(io.LimitReader(f, limit+1)) // one more byte shows readers that there are more
-		if err != nil {
-			return nil, err
-		}
-		kept[name] = text
-		return io.NopCloser(bytes.NewReader(text)), nil
-	}
 }
 
 // beside opens files by names relative to the folder of another file, or to the working directory if that is no place

@@ -116,10 +116,14 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	defer meter.end()
 	meter.reading(simulate.Progress{Step: predicates.Step{Doing: "reading " + strings.Join(o.files, ", ")}})
 	err = interruptibly(cmd.Context(), func() (err error) {
-		in := inputsOf(cmd)
-		open := in.again(max(o.sizes.documents, o.sizes.lists))
-		l := scenarioLoader{open: open, files: o.files, names: names, flags: &o.flags, variant: variant, progress: meter.reading, sizes: o.sizes}
-		setups, changed, err = l.loadAll(in)
+		l := scenarioLoader{in: inputsOf(cmd), files: o.files, names: names, flags: &o.flags, variant: variant, progress: meter.reading, sizes: o.sizes}
+		contents, err := document.Scan(o.files, l.in.open, document.Options{
+			Kinds: document.Kinds{v1alpha1.Scenario{}, v1alpha1.WorkloadSpread{}}, MaxSize: max(o.sizes.documents, o.sizes.lists),
+		})
+		if err != nil {
+			return err
+		}
+		setups, changed, err = l.loadAll(contents)
 		return err
 	})
 	if err != nil {
@@ -167,12 +171,13 @@ type sizeLimits struct{ documents, lists int64 }
 
 // scenarioLoader loads scenarios from their sources, with the changes to apply to them, and collects what is wrong with them.
 type scenarioLoader struct {
-	open         document.Open // of the files, which are read again
-	files, names []string
-	flags        *overrides
-	variant      *variant
-	progress     func(simulate.Progress) // of reading; nil if nobody waits
-	sizes        sizeLimits
+	in       inputs
+	files    []string
+	names    []string // of scenarios that come with the program
+	flags    *overrides
+	variant  *variant
+	progress func(simulate.Progress) // of reading; nil if nobody waits
+	sizes    sizeLimits
 
 	taken    map[string]string // scenario names, and their sources
 	setups   []*simulate.Setup
@@ -180,18 +185,17 @@ type scenarioLoader struct {
 	problems []document.Problem
 }
 
-// loadAll reads files first and then built-in scenarios, all of them before it returns. If
+// loadAll loads those of files first and then built-in scenarios, all of them before it returns. If
 // there is a variant, each scenario is followed by a copy with the variant's options, and those
 // options are returned as well.
-func (l *scenarioLoader) loadAll(in inputs) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
-	options := document.Options{Kinds: simulate.Kinds(), MaxSize: l.sizes.documents}
-	docs, err := l.documents(options)
+func (l *scenarioLoader) loadAll(contents *document.Contents) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
+	docs, err := l.documents(contents)
 	if err != nil {
 		return nil, nil, err
 	}
 	l.taken = map[string]string{}
 	for i := range docs {
-		if err := l.load(&docs[i], in.beside(docs[i].File)); err != nil {
+		if err := l.load(&docs[i], l.in.beside(docs[i].File)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -200,7 +204,7 @@ func (l *scenarioLoader) loadAll(in inputs) ([]*simulate.Setup, [][]v1alpha1.Cha
 		if err != nil {
 			return nil, nil, &usageError{fmt.Errorf("unknown scenario %q", name), "--list names them; a file is given with -f"}
 		}
-		docs, err := document.Read(name, bytes.NewReader(text), options)
+		docs, err := document.Read(name, bytes.NewReader(text), document.Options{Kinds: simulate.Kinds()})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -250,18 +254,6 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 		l.changed = append(l.changed, l.variant.changed(d.Object.(*v1alpha1.Scenario)))
 	}
 	return nil
-}
-
-// documents are the scenarios of files, or the one that WorkloadSpreads in them make.
-func (l *scenarioLoader) documents(options document.Options) ([]document.Document, error) {
-	objects, err := objectScenario(l.files, l.open, l.sizes)
-	if err != nil {
-		return nil, err
-	}
-	if objects != nil {
-		return []document.Document{*objects}, nil
-	}
-	return document.ReadFiles(l.files, l.open, options)
 }
 
 // interruptibly waits for work that does not take a context. If the program is interrupted, it

@@ -19,14 +19,12 @@ import (
 // rescaledAt is when the replicas change that --replicas asks for.
 const rescaledAt = time.Minute
 
-// objectScenario makes one scenario of WorkloadSpreads and other objects as kubectl prints them; nil if
-// the files hold no WorkloadSpread, or a Scenario.
-func objectScenario(files []string, open document.Open, sizes sizeLimits) (*document.Document, error) {
-	limit := max(sizes.documents, sizes.lists)
-	if spreads, scenarios := subsets.Kinds(files, open, limit, v1alpha1.KindScenario); !spreads || scenarios {
-		return nil, nil
+// documents are the scenarios of the files, or the one that WorkloadSpreads and the objects beside them make, as kubectl prints them.
+func (l *scenarioLoader) documents(contents *document.Contents) ([]document.Document, error) {
+	if !contents.Has(v1alpha1.KindWorkloadSpread) || contents.Has(v1alpha1.KindScenario) {
+		return contents.Of(simulate.Kinds())
 	}
-	dump, err := subsets.Read(files, open, limit)
+	dump, err := subsets.Of(contents)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +44,7 @@ func objectScenario(files []string, open document.Open, sizes sizeLimits) (*docu
 		}
 		scenario.Spec.Objects = append(scenario.Spec.Objects, raw)
 	}
-	return &document.Document{File: strings.Join(files, ", "), Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: scenario}, nil
+	return []document.Document{{File: strings.Join(l.files, ", "), Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: scenario}}, nil
 }
 
 // rescale lets the workload of the only WorkloadSpread have another number of replicas.

@@ -1,27 +1,26 @@
 package document
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+)
 
-// ToJSON parses a text of one value and writes it as JSON, for tests.
+// ToJSON parses a YAML document and writes it as JSON, for tests.
 func ToJSON(data []byte) ([]byte, error) {
-	values, err := parse(data, 1)
+	value, err := parseYAML(data, 1)
+	if err == nil && value == nil {
+		err = errors.New("no value")
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(values) != 1 {
-		return nil, errors.New("not one value")
-	}
-	return appendJSON(nil, values[0]), nil
+	return appendJSON(nil, value), nil
 }
 
 // Rewrite parses JSON and writes it again, for tests.
 func Rewrite(data []byte) ([]byte, error) {
-	values, err := parseJSON(data, 1)
-	if err != nil {
-		return nil, err
-	}
-	if len(values) != 1 {
+	if !json.Valid(data) {
 		return nil, errors.New("not one value")
 	}
-	return appendJSON(nil, values[0]), nil
+	return appendJSON(nil, treeOf(data, 1)), nil
 }

@@ -16,61 +16,15 @@ import (
 // maxShared is how many values aliases and merges may add to those written down. Whatever needs more is a mistake or an attack.
 const maxShared = 100_000
 
-// parse parses a section that begins on a line: none, one or, of JSON, several values. What looks like JSON may still be YAML in
-// flow style. The trees are those of YAML's parser, for JSON too, without aliases and merges, with lines of the file and short
-// tags.
-func parse(text []byte, line int) ([]*yaml.Node, error) {
-	if isBlank(text) {
-		return nil, nil
-	}
-	begin := bytes.TrimLeft(text, blanks)
-	var jsonErr error
-	if begin[0] == '{' || begin[0] == '[' {
-		values, err := parseJSON(text, line)
-		if err == nil {
-			return values, nil
-		}
-		jsonErr = err
-	}
-	v, err := parseYAML(text, line)
-	switch next := bytes.TrimLeft(begin[1:], blanks); {
-	case err != nil && jsonErr != nil && (len(next) == 0 || strings.IndexByte(`"}{`, next[0]) >= 0): // the author meant JSON
-		return nil, jsonErr
-	case err != nil || v == nil:
-		return nil, err
-	}
-	return []*yaml.Node{v}, nil
-}
-
 // textAfterJSON is the problem of what follows JSON and is none.
 const textAfterJSON = "text follows the JSON: put --- between documents"
 
-// parseJSON parses text that holds JSON values one after another, with nothing between them.
-func parseJSON(text []byte, line int) (values []*yaml.Node, err error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	for counted := int64(0); ; {
-		d.More() // skips blanks
-		begin := d.InputOffset()
-		line += bytes.Count(text[counted:begin], []byte("\n"))
-		counted = begin
-		var raw json.RawMessage
-		var syntax *json.SyntaxError
-		switch err := d.Decode(&raw); {
-		case errors.Is(err, io.EOF):
-			return values, nil
-		case errors.As(err, &syntax) && len(values) > 0 && text[begin] != '{':
-			return nil, &syntaxError{line, textAfterJSON}
-		case err != nil:
-			before := bytes.TrimRight(text[begin:], blanks)
-			if syntax != nil {
-				before = before[:min(max(syntax.Offset-1-begin, 0), int64(len(before)))]
-			}
-			return nil, explainJSON(err, line+bytes.Count(before, []byte("\n")))
-		}
-		tree := jsonTree{json.NewDecoder(bytes.NewReader(raw)), raw, 0, line}
-		tree.UseNumber()
-		values = append(values, tree.value())
-	}
+// treeOf is the tree of a valid JSON value that begins on a line. The trees are those of YAML's parser, for JSON too, without
+// aliases and merges, with lines of the file and short tags.
+func treeOf(raw []byte, line int) *yaml.Node {
+	tree := jsonTree{json.NewDecoder(bytes.NewReader(raw)), raw, 0, line}
+	tree.UseNumber()
+	return tree.value()
 }
 
 // jsonTree makes a tree of text that is valid JSON and not nested too deeply.

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,10 +53,11 @@ func (k Kinds) names() (names []string) {
 type Options struct {
 	// Kinds are the accepted kinds, all of apiVersion evenkeel.dev/v1alpha1; nil means Planning.
 	Kinds Kinds
-	// AmongOthers passes over documents of other kinds, such as those of a dump.
-	AmongOthers bool
 	// MaxSize is the greatest size of one file in bytes; 0 means DefaultMaxSize.
 	MaxSize int64
+	// MaxDocument is the greatest size of a document in bytes; 0 means no other than MaxSize. The items of a list are documents of
+	// their own.
+	MaxDocument int64
 	// Check returns the errors in a document, once all could be decoded; nil means that there are none.
 	Check func(*Document) field.ErrorList
 }
@@ -76,8 +75,72 @@ type Document struct {
 	Object any
 
 	source *yaml.Node
-	item   string // path of the document in its List with a point, empty outside of one
+	place  string // path of the document in its List, empty outside of one
 }
+
+// Contents are what several files hold.
+type Contents struct {
+	// Documents are those of the kinds that were asked for, in the order of the input.
+	Documents []Document
+	// Objects are all others that can be read, of kinds that Objects knows.
+	Objects []Item
+	// Wrong is the problem of the first of the others that cannot, an *Invalid; nil without any.
+	Wrong error
+
+	foreign []foreign
+	empty   []Problem
+}
+
+// Has reports whether a document is of a kind.
+func (c *Contents) Has(kind string) bool {
+	return slices.ContainsFunc(c.Documents, func(d Document) bool { return d.Kind == kind })
+}
+
+// foreign are the objects of a document that are of no kind that was asked for.
+type foreign struct {
+	Document
+	objects []foreignObject // the first
+	more    int             // problems of the others
+}
+
+type foreignObject struct {
+	place    string
+	is       metav1.TypeMeta
+	isObject bool
+}
+
+// problems says what is wrong with it where only some kinds may be.
+func (f *foreignObject) problems(kinds Kinds) []error {
+	if !f.isObject {
+		return []error{errNoDocument}
+	}
+	return slices.Concat(oneOf("apiVersion", f.is.APIVersion, v1alpha1.APIVersion), oneOf("kind", f.is.Kind, kinds.names()...))
+}
+
+// Of returns the documents, all of which must be of some kinds, and so must be everything else in the files. The error is an
+// *Invalid.
+func (c *Contents) Of(kinds Kinds) ([]Document, error) {
+	problems := slices.Clone(c.empty)
+	for _, f := range c.foreign {
+		var own []Problem
+		for _, o := range f.objects {
+			f.place = o.place
+			own = append(own, f.Refuse(o.problems(kinds)...)...)
+		}
+		problems = append(problems, f.cut(own, f.more)...)
+	}
+	for i := range c.Documents {
+		if d := &c.Documents[i]; kinds.new(d.Kind) == nil {
+			problems = append(problems, d.Refuse(oneOf("kind", d.Kind, kinds.names()...)...)...)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, &Invalid{problems}
+	}
+	return c.Documents, nil
+}
+
+var errNoDocument = errors.New("must be an object with apiVersion, kind and spec")
 
 // ReadFiles reads the documents of several files in the order given; "-" stands for standard input, which
 // can be named once, and a folder for the files in it, of which only documents of evenkeel.dev
@@ -85,34 +148,71 @@ type Document struct {
 // all.
 func ReadFiles(files []string, open Open, o Options) ([]Document, error) {
 	r := reader{Options: o}
+	if err := r.files(files, open); err != nil {
+		return nil, err
+	}
+	return r.documents, Check(r.documents, o.Check)
+}
+
+// Scan is ReadFiles for files that hold other things too. Each file is opened once and read as a stream: of a list, one item is
+// in memory at a time.
+func Scan(files []string, open Open, o Options) (*Contents, error) {
+	c := &Contents{}
+	r := reader{Options: o, others: func(item Item, err error) error {
+		c.Wrong = cmp.Or(c.Wrong, err)
+		if object, ok := item.Object.(metav1.Object); ok {
+			object.SetManagedFields(nil)
+			c.Objects = append(c.Objects, item)
+		}
+		return nil
+	}}
+	err := r.files(files, open)
+	c.Documents, c.foreign, c.empty = r.documents, r.foreign, r.empty
+	return c, cmp.Or(err, Check(c.Documents, o.Check))
+}
+
+// files reads the files in the order given. The error is an *Invalid with the problems of all, unless reading failed.
+func (r *reader) files(files []string, open Open) error {
 	if r.Kinds == nil {
 		r.Kinds = Planning()
 	}
 	for i, file := range files {
 		if file == "-" && slices.Contains(files[:i], "-") {
-			return nil, &Invalid{[]Problem{{File: "stdin", Err: errors.New("named twice, but can be read only once")}}}
+			return &Invalid{[]Problem{{File: "stdin", Err: errors.New("named twice, but can be read only once")}}}
 		}
 		before := len(r.documents) + len(r.problems)
 		err := r.note(open.Each(file, func(title string, in io.Reader, inFolder bool) error {
 			r.inFolder = inFolder
-			return r.note(r.read(title, in))
+			return r.note(r.read(title, in, cmp.Or(r.MaxSize, DefaultMaxSize)))
 		}))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if r.inFolder && len(r.documents)+len(r.problems) == before && !o.AmongOthers {
-			r.problems = append(r.problems, Problem{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)})
+		if r.inFolder && len(r.documents)+len(r.problems) == before {
+			r.empty = append(r.empty, Problem{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)})
 		}
 	}
-	if len(r.problems) == 0 && r.Check != nil { // types before meanings
-		for i := range r.documents {
-			r.problems = append(r.problems, r.documents[i].Refuse(plain(r.Check(&r.documents[i]))...)...)
-		}
+	if r.others == nil {
+		r.problems = append(r.problems, r.empty...)
 	}
 	if len(r.problems) > 0 {
-		return nil, &Invalid{r.problems}
+		return &Invalid{r.problems}
 	}
-	return r.documents, nil
+	return nil
+}
+
+// Check returns an *Invalid with the errors that a function finds in documents, nil if there are none.
+func Check(documents []Document, check func(*Document) field.ErrorList) error {
+	var problems []Problem
+	for i := range documents {
+		if check != nil {
+			problems = append(problems, documents[i].Refuse(plain(check(&documents[i]))...)...)
+		}
+	}
+	if len(problems) > 0 {
+		return &Invalid{problems}
+	}
+	return nil
 }
 
 // Read reads the documents of one input. The name is for messages. A List of apiVersion v1 stands
@@ -135,85 +235,6 @@ func Only[T any](name string, text []byte, maxSize int64, check func(*T) field.E
 	return docs[0].Object.(*T), nil
 }
 
-// A reader collects documents and problems.
-type reader struct {
-	Options
-	inFolder  bool // documents of other versions are passed over
-	documents []Document
-	problems  []Problem
-}
-
-// note collects the problems of an invalid input, and returns any other error.
-func (r *reader) note(err error) error {
-	var invalid *Invalid
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	r.problems = append(r.problems, invalid.Problems...)
-	return nil
-}
-
-// read reads the documents of an input. A problem in one does not hide those of the others.
-func (r *reader) read(name string, in io.Reader) error {
-	limited := newInput(in, cmp.Or(r.MaxSize, DefaultMaxSize))
-	data, err := io.ReadAll(limited)
-	if err == nil && !utf8.Valid(data) {
-		err = errors.New("is not UTF-8 text")
-	}
-	if err != nil {
-		return limited.refuse(name, 0, err)
-	}
-	number := 0
-	_ = sections(bytes.NewReader(data), func(in *bufio.Reader, line int) error { // neither can fail
-		text, _ := io.ReadAll(in)
-		values, err := parse(text, line)
-		if err != nil {
-			number++
-			r.problems = append(r.problems, Problem{name, number, err})
-		}
-		for _, v := range values {
-			number++
-			r.take(Document{File: name, Number: number, source: v})
-		}
-		return nil
-	})
-	if number == 0 && !r.inFolder {
-		return limited.refuse(name, 0, errors.New("holds no document"))
-	}
-	return nil
-}
-
-// take decodes a document, or the items of a List, unless it is passed over.
-func (r *reader) take(d Document) {
-	var is metav1.TypeMeta
-	problems := (&decoder{lenient: true}).decode(d.source, nil, &is)
-	if items := member(d.source, "items"); is.Kind == "List" && is.APIVersion == "v1" && items != nil && items.Kind == yaml.SequenceNode {
-		for i, item := range items.Content {
-			r.take(Document{File: d.File, Number: d.Number, source: item, item: fmt.Sprintf("%sitems[%d].", d.item, i)})
-		}
-		return
-	}
-	isOther := is.APIVersion != "" && !strings.HasPrefix(is.APIVersion, v1alpha1.Group+"/")
-	d.Object = r.Kinds.new(is.Kind)
-	if r.inFolder && isOther || r.AmongOthers && d.Object == nil {
-		return
-	}
-	if len(problems) == 0 {
-		problems = slices.Concat(oneOf("apiVersion", is.APIVersion, v1alpha1.APIVersion), oneOf("kind", is.Kind, r.Kinds.names()...))
-	}
-	switch {
-	case d.source.Kind != yaml.MappingNode:
-		problems = []error{errors.New("must be an object with apiVersion, kind and spec")}
-	case len(problems) == 0:
-		var h header
-		_ = (&decoder{lenient: true}).decode(d.source, nil, &h) // what is wrong is found again
-		d.Kind, d.Name = is.Kind, h.Metadata.Name
-		problems = new(decoder).decode(d.source, nil, d.Object)
-	}
-	r.problems = append(r.problems, d.Refuse(problems...)...)
-	r.documents = append(r.documents, d)
-}
-
 // oneOf returns the problem of a field that must have one of some values.
 func oneOf(name, value string, allowed ...string) []error {
 	switch at, detail := field.NewPath(name), strings.Join(allowed, ", "); {
@@ -232,8 +253,8 @@ func oneOf(name, value string, allowed ...string) []error {
 func (d *Document) Refuse(errs ...error) []Problem {
 	problems := make([]Problem, 0, len(errs))
 	for _, err := range errs {
-		if d.item != "" {
-			err = fmt.Errorf("%s%w", d.item, err)
+		if d.place != "" {
+			err = fmt.Errorf("%s.%w", d.place, err)
 		}
 		problems = append(problems, Problem{d.File, d.Number, err})
 	}
@@ -257,16 +278,25 @@ func plain(errs field.ErrorList) []error {
 }
 
 // Cut returns the problems that are reported. The last one has the number of the others.
-func (d *Document) Cut(problems []Problem) []Problem {
-	more := len(problems) - maxProblems
-	if more <= 0 {
-		return problems
+func (d *Document) Cut(problems []Problem) []Problem { return d.cut(problems, 0) }
+
+func (d *Document) cut(problems []Problem, others int) []Problem {
+	if more := moreProblems(len(problems) + others); more != nil {
+		return append(slices.Clip(problems[:maxProblems]), Problem{d.File, d.Number, more})
 	}
-	last := fmt.Errorf("and %d more problems", more)
-	if more == 1 {
-		last = errors.New("and 1 more problem")
+	return problems
+}
+
+// moreProblems has the number of those of a document that are not reported; nil if all are.
+func moreProblems(all int) error {
+	switch more := all - maxProblems; {
+	case more <= 0:
+		return nil
+	case more == 1:
+		return errors.New("and 1 more problem")
+	default:
+		return fmt.Errorf("and %d more problems", more)
 	}
-	return append(slices.Clip(problems[:maxProblems]), Problem{d.File, d.Number, last})
 }
 
 // WithStatus returns the document as written, in JSON, with its status replaced or added.

@@ -197,12 +197,8 @@ func decodeLeniently(raw []byte, at *field.Path, into any) error {
 	if (isHeader || !mayBeHuge(raw)) && kjson.UnmarshalCaseSensitivePreserveInts(raw, into) == nil {
 		return nil
 	}
-	values, err := parseJSON(raw, 1)
-	if err != nil {
-		return err
-	}
 	reflect.ValueOf(into).Elem().SetZero() // what the fast way has left
-	return first((&decoder{lenient: true}).decode(values[0], at, into))
+	return first((&decoder{lenient: true}).decode(treeOf(raw, 1), at, into))
 }
 
 // decodeNext does so for the next value of a stream.

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"regexp"
 
@@ -11,22 +12,19 @@ import (
 // ToYAML writes one JSON value as YAML, in the style of kubectl but with fields in the order of the
 // JSON. Strings that any version of YAML takes for something else are in quotes.
 func ToYAML(data []byte) ([]byte, error) {
-	values, err := parseJSON(data, 1)
-	if err == nil && len(values) != 1 {
-		err = errors.New("not one JSON value")
+	if !json.Valid(data) {
+		return nil, errors.New("not one JSON value")
 	}
-	if err != nil {
-		return nil, err
-	}
-	restyle(values[0])
+	tree := treeOf(data, 1)
+	restyle(tree)
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := e.Encode(values[0]); err != nil {
+	if err := e.Encode(tree); err != nil {
 		return nil, err
 	}
-	err = e.Close()
+	err := e.Close()
 	return b.Bytes(), err
 }
 

@@ -96,19 +96,39 @@ func objects(files Files, name, kind string, take func(object any) bool) error {
 }
 
 // nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable
-// is what there is.
-func nodesOf(files Files, name string) (nodes []*v1.Node, err error) {
+// is what there is. If the pods are in the same file, the objects beside the nodes are kept for them.
+func (s *Sources) nodesOf(files Files, name string) (nodes []*v1.Node, beside []any, err error) {
 	err = objects(files, name, "Node", func(object any) bool {
 		n, ok := object.(*v1.Node)
-		if ok {
+		switch {
+		case ok:
 			if n.Status.Allocatable == nil {
 				n.Status.Allocatable = n.Status.Capacity
 			}
+			n.ManagedFields, n.Status.Images = nil, nil
 			nodes = append(nodes, n)
+		case object != nil && name == s.Pods:
+			beside = append(beside, object)
 		}
 		return ok
 	})
-	return nodes, err
+	return nodes, beside, err
+}
+
+// podsOf hands the objects of the file of the pods to a function that reports whether one is of the kind: those that were read
+// with the nodes, if it is the same file.
+func (s *Sources) podsOf(files Files, beside []any, kind string, take func(object any) bool) error {
+	if s.Pods != s.Nodes && s.Pods != s.Templates {
+		return objects(files, s.Pods, kind, take)
+	}
+	found := false
+	for _, object := range beside {
+		found = take(object) || found
+	}
+	if !found {
+		return refuse(s.Pods, "holds no %s", kind)
+	}
+	return nil
 }
 
 func refuse(file, format string, args ...any) error {
@@ -137,7 +157,7 @@ func readSnapshot(from Sources, files Files) (*Fleet, error) {
 	for group, t := range s.Templates {
 		fleet.Groups[group] = cloudprovider.Template{Node: t.Node, Pods: t.Pods}
 	}
-	pods, err := readPods(from, files)
+	pods, err := readPods(from, files, nil)
 	if err != nil {
 		return nil, err
 	}

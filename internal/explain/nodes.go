@@ -25,7 +25,7 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	samples := map[string]*v1.Node{} // the node that stands for each group
 	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
 	var strays []string
-	nodes, err := nodesOf(files, s.Nodes)
+	nodes, beside, err := s.nodesOf(files, s.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	if len(samples) == 0 {
 		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(nodes))
 	}
-	pods, err := readPods(s, files)
+	pods, err := readPods(s, files, beside)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +70,12 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 }
 
 // readPods reads the pods, and the objects among them that the scheduler looks up.
-func readPods(s Sources, files Files) (*podList, error) {
+func readPods(s Sources, files Files, beside []any) (*podList, error) {
 	pods := &podList{on: map[string][]*v1.Pod{}}
 	if s.Pods == "" {
 		return pods, nil
 	}
-	return pods, objects(files, s.Pods, "Pod", pods.add)
+	return pods, s.podsOf(files, beside, "Pod", pods.add)
 }
 
 const mostNames = 5

@@ -24,7 +24,7 @@ const annotationName = "cluster-autoscaler.kwok.nodegroup/name"
 // readTemplates takes every node of a list for the template of a group.
 func readTemplates(s Sources, files Files) (*Fleet, error) {
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Templates)}
-	nodes, err := nodesOf(files, s.Templates)
+	nodes, beside, err := s.nodesOf(files, s.Templates)
 	if err != nil {
 		return nil, err
 	}
@@ -41,15 +41,15 @@ func readTemplates(s Sources, files Files) (*Fleet, error) {
 		fleet.Notes = append(fleet.Notes, "templates come without pods: free is what is allocatable; --pods counts daemon sets")
 		return fleet, nil
 	}
-	return fleet, fleet.addPods(s.Pods, files, groupOf)
+	return fleet, fleet.addPods(s, files, beside, groupOf)
 }
 
 // addPods gives the templates the daemon set and static pods of their nodes, and the pods of those
 // daemon sets that would run there.
-func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) error {
+func (f *Fleet) addPods(s Sources, files Files, beside []any, groupOf map[string]string) error {
 	sets, told := []*appsv1.DaemonSet{}, map[string]bool{}
 	var found template.DaemonSetFinder
-	err := objects(files, name, "Pod or DaemonSet", func(object any) bool {
+	err := s.podsOf(files, beside, "Pod or DaemonSet", func(object any) bool {
 		switch o := object.(type) {
 		case *appsv1.DaemonSet:
 			sets = append(sets, o)
@@ -84,7 +84,7 @@ func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) err
 		for _, set := range derived {
 			names = append(names, set.Namespace+"/"+set.Name)
 		}
-		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", document.Title(name), spelling.List(names, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", document.Title(s.Pods), spelling.List(names, mostNames)))
 	}
 	return nil
 }

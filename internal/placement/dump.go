@@ -19,14 +19,11 @@ type Dump struct {
 	Members []*v1alpha1.MemberCluster
 }
 
-// Read reads the FederatedReplicaSets and MemberClusters of files and folders, and
-// passes over all other objects. What is wrong in them is a *document.Invalid.
-func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
+// Of is the dump of the FederatedReplicaSets and MemberClusters in files. What is wrong with them is a *document.Invalid.
+func Of(files *document.Contents) (*Dump, error) {
 	d, seen := &Dump{}, map[string]bool{}
-	if _, err := document.ReadFiles(files, open, document.Options{
-		Kinds: document.Kinds{v1alpha1.FederatedReplicaSet{}, v1alpha1.MemberCluster{}}, AmongOthers: true, MaxSize: maxSize,
-		Check: func(doc *document.Document) field.ErrorList { return d.check(doc, seen) },
-	}); err != nil {
+	err := document.Check(files.Documents, func(doc *document.Document) field.ErrorList { return d.check(doc, seen) })
+	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(d.Members, func(a, b *v1alpha1.MemberCluster) int { return strings.Compare(a.Name, b.Name) })
@@ -49,6 +46,8 @@ func (d *Dump) check(doc *document.Document, seen map[string]bool) (errs field.E
 		d.Sets = append(d.Sets, o)
 	case *v1alpha1.MemberCluster:
 		d.Members = append(d.Members, o)
+	default:
+		return nil
 	}
 	at := field.NewPath("metadata", "name")
 	switch {

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/placement"
 )
 
 // Five replicas over two clusters, one of which may have one.
 func Example() {
-	dump, err := placement.Read([]string{"-"}, document.Stdin(strings.NewReader(`
+	files, err := document.Scan([]string{"-"}, document.Stdin(strings.NewReader(`
 apiVersion: evenkeel.dev/v1alpha1
 kind: FederatedReplicaSet
 metadata: {name: web}
@@ -19,7 +20,12 @@ spec:
   selector: {matchLabels: {app: web}}
   template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}
   preferences: {clusters: {paris: {weight: 1}, oslo: {weight: 1, maxReplicas: 1}}}
-`)), 1<<20)
+`)), document.Options{Kinds: document.Kinds{v1alpha1.FederatedReplicaSet{}, v1alpha1.MemberCluster{}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dump, err := placement.Of(files)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/document"
 )
@@ -20,7 +21,7 @@ const (
 
 func read(t *testing.T, files ...string) *Dump {
 	t.Helper()
-	d, err := Read(files, document.Stdin(nil), 1<<20)
+	d, err := readDump(files, document.Stdin(nil), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func text(template string, values map[string]string) string {
 
 func parse(t *testing.T, text string) *Dump {
 	t.Helper()
-	d, err := Read([]string{"-"}, document.Stdin(strings.NewReader(text)), 1<<20)
+	d, err := readDump([]string{"-"}, document.Stdin(strings.NewReader(text)), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestRefusedDumps(t *testing.T) {
 		"in a list":            {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: evenkeel.dev/v1alpha1, kind: MemberCluster, metadata: {name: a}, spec: {taints: x}}\n", "items[0].spec.taints: Invalid value"},
 		"status of other type": {set(map[string]string{"STATUS": "{clusters: [{name: a, desired: x}]}"}), "document 1: status.clusters[0].desired: Invalid value"},
 	} {
-		_, err := Read([]string{"-"}, document.Stdin(strings.NewReader(c.text)), 1<<20)
+		_, err := readDump([]string{"-"}, document.Stdin(strings.NewReader(c.text)), 1<<20)
 		var invalid *document.Invalid
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %s", name, err, c.want)
@@ -242,7 +243,7 @@ func FuzzExplain(f *testing.F) {
 	}
 	f.Add([]byte(text(base+threeClusters, nil)))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		d, err := Read([]string{"-"}, document.Stdin(bytes.NewReader(content)), 1<<20)
+		d, err := readDump([]string{"-"}, document.Stdin(bytes.NewReader(content)), 1<<20)
 		if err != nil {
 			return
 		}
@@ -272,4 +273,13 @@ func checkStep(t interface{ Errorf(string, ...any) }, step federation.Step) {
 	if byWeight > step.Replicas || able > step.Replicas {
 		t.Errorf("%d and %d of %d replicas in %+v", byWeight, able, step.Replicas, step)
 	}
+}
+
+// readDump reads files as evenkeel explain does.
+func readDump(files []string, open document.Open, maxSize int64) (*Dump, error) {
+	contents, err := document.Scan(files, open, document.Options{Kinds: document.Kinds{v1alpha1.FederatedReplicaSet{}, v1alpha1.MemberCluster{}}, MaxSize: maxSize})
+	if err != nil {
+		return nil, err
+	}
+	return Of(contents)
 }

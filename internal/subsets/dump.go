@@ -1,12 +1,10 @@
 package subsets
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,61 +32,17 @@ type Dump struct {
 	at     time.Time // the latest in nodes and events
 }
 
-// Kinds reads which objects the files have: whether there is a WorkloadSpread, and whether there is a document of another
-// kind that the caller asks for. Files without the word are not parsed, as most are scenarios that will be.
-func Kinds(files []string, open document.Open, maxSize int64, other string) (spreads, others bool) {
-	found := func(item document.Item) {
-		if strings.HasPrefix(item.APIVersion, v1alpha1.Group+"/") {
-			spreads = spreads || item.Kind == v1alpha1.KindWorkloadSpread
-			others = others || item.Kind == other
-		}
-	}
-	for _, file := range files { // what is wrong is found again when the files are read
-		mentioned := false
-		_ = open.Each(file, func(_ string, r io.Reader, _ bool) error {
-			text, err := document.Text(r, maxSize)
-			mentioned = mentioned || bytes.Contains(text, []byte(v1alpha1.KindWorkloadSpread))
-			return err
-		})
-		if mentioned {
-			_ = each([]string{file}, open, maxSize, found)
-		}
-	}
-	return spreads, others
-}
-
-// each calls a function for every object of the files.
-func each(files []string, open document.Open, maxSize int64, take func(document.Item)) error {
-	for _, file := range files {
-		err := open.Each(file, func(title string, r io.Reader, _ bool) error {
-			for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: maxSize}) {
-				if err != nil {
-					return err
-				}
-				take(item)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Read reads the WorkloadSpreads of files and folders, and the objects beside them; what it opens is read twice. What is
-// wrong in them is a *document.Invalid.
-func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
+// Of is the dump of the WorkloadSpreads in files, with the objects beside them. What is wrong with them is a *document.Invalid.
+func Of(files *document.Contents) (*Dump, error) {
 	d := &Dump{pods: map[string][]*v1.Pod{}, nodes: map[string]*v1.Node{}}
-	if _, err := document.ReadFiles(files, open, document.Options{
-		Kinds:       document.Kinds{v1alpha1.WorkloadSpread{}},
-		AmongOthers: true, MaxSize: maxSize, Check: d.check,
-	}); err != nil {
+	if err := cmp.Or(document.Check(files.Documents, d.check), files.Wrong); err != nil {
 		return nil, err
 	}
-	err := each(files, open, maxSize, d.add)
+	for _, item := range files.Objects {
+		d.add(item)
+	}
 	d.at = document.Latest(d.events, slices.Collect(maps.Values(d.nodes))) // a kubelet says several times a minute that it is there
-	return d, err
+	return d, nil
 }
 
 func (d *Dump) add(item document.Item) {
@@ -123,7 +77,10 @@ func (d *Dump) add(item document.Item) {
 
 // check adds a WorkloadSpread, and returns the errors in it.
 func (d *Dump) check(doc *document.Document) (errs field.ErrorList) {
-	object := doc.Object.(*v1alpha1.WorkloadSpread)
+	object, ok := doc.Object.(*v1alpha1.WorkloadSpread)
+	if !ok {
+		return nil
+	}
 	if object.Namespace == "" {
 		object.Namespace = metav1.NamespaceDefault
 	}

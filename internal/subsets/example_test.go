@@ -4,13 +4,19 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/subsets"
 )
 
 // A dump is read, and each pod says in which subset it is.
 func Example() {
-	d, err := subsets.Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, document.Stdin(nil), 1<<20)
+	files, err := document.Scan([]string{"../../configs/examples/workload-spread-dump.yaml"}, document.Stdin(nil),
+		document.Options{Kinds: document.Kinds{v1alpha1.WorkloadSpread{}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := subsets.Of(files)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
 func parse(t testing.TB, text string) *Dump {
 	t.Helper()
-	d, err := Read([]string{"-"}, again(text), 1<<20)
+	d, err := readDump([]string{"-"}, again(text), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func podNamed(t *testing.T, e *Explanation, name string) Pod {
 
 // The example has a pod of each kind: by annotation, by its node, and one that waits for the autoscaler.
 func TestADumpIsExplained(t *testing.T) {
-	d, err := Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, document.Stdin(strings.NewReader("")), 1<<20)
+	d, err := readDump([]string{"../../configs/examples/workload-spread-dump.yaml"}, document.Stdin(strings.NewReader("")), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestRefusedDumps(t *testing.T) {
 		"a pod too many": {text(nil) + "---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}\n", "resources.requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Read([]string{"-"}, again(c.text), 1<<20)
+			_, err := readDump([]string{"-"}, again(c.text), 1<<20)
 			var invalid *document.Invalid
 			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v does not say %s", err, c.want)
@@ -225,7 +226,7 @@ func FuzzExplain(f *testing.F) {
 	f.Add(text(map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive, "STATUS": `{subsetStatuses: [{name: a, unschedulableUntil: "2026-11-02T09:18:00Z"}]}`}))
 	f.Add(strings.Replace(text(nil), "type: Fixed", "type: Fixed}\n  distribution: Even\n  targetFilter: {selector: {matchLabels: {a: b}}", 1))
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := Read([]string{"-"}, again(text), 1<<16)
+		d, err := readDump([]string{"-"}, again(text), 1<<16)
 		if err != nil {
 			return
 		}
@@ -261,4 +262,13 @@ func asJSON(t *testing.T, v any) []byte {
 // again opens a text as often as it is read.
 func again(text string) document.Open {
 	return func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+}
+
+// readDump reads files as evenkeel explain does.
+func readDump(files []string, open document.Open, maxSize int64) (*Dump, error) {
+	contents, err := document.Scan(files, open, document.Options{Kinds: document.Kinds{v1alpha1.WorkloadSpread{}}, MaxSize: maxSize})
+	if err != nil {
+		return nil, err
+	}
+	return Of(contents)
 }
