@@ -1,7 +1,7 @@
 // Package steering decides what the sidecar answers Cluster Autoscaler. It is a State in the style of
 // etcd's raft: Step applies an Event, and returns an Answer and Effects. It has no lock, clock, goroutine
-// or context, makes no call and writes no log; package sidecar around it locks, calls and writes. A State
-// is a value: Clone copies it, nothing but Step changes it, and the same events lead to the same.
+// or context, makes no call and writes no log; package sidecar around it locks, calls and writes. Nothing
+// but Step changes a State, and the same events lead to the same.
 //
 // The events are:
 //
