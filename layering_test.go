@@ -167,7 +167,7 @@ var reaching = []string{"workloadspread/schedule"}
 
 // The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They
 // are of another module.
-var linked = []string{"integrations/clusterautoscaler", "integrations/clusterautoscaler/provider"}
+var linked = []string{"integrations/clusterautoscaler"}
 
 // withoutExample lists packages whose exported functions run only inside a test, where an Example
 // cannot show them.

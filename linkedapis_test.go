@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// builtIn are the packages that a Cluster Autoscaler with evenkeel is built from, the fake cloud
-// included. They are of another module.
-var builtIn = append([]string{"integrations/clusterautoscaler/cmd/cluster-autoscaler", "integrations/clusterautoscaler/fakeprovider"}, linked...)
+// builtIn are the packages that a Cluster Autoscaler with evenkeel is built from. They are of another module.
+var builtIn = append([]string{"integrations/clusterautoscaler/cmd/cluster-autoscaler"}, linked...)
 
 // Cluster Autoscaler brings a Kubernetes of its own, of another release than go.mod names. From
 // release to release alpha versions of APIs disappear, so nothing that is linked into it uses one.

@@ -40,7 +40,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/integrations/clusterautoscaler/provider"
 )
 
 // A cluster is an autoscaler's whole loop on a cloud in memory, whose nodes are ready 25 seconds
@@ -150,7 +149,7 @@ func (g trial) build(t *testing.T) *cluster {
 		o.MaxCoresTotal = 100000
 	}
 	o.MaxMemoryTotal = 1 << 60
-	shown, err := provider.New(c.cloud, provider.Options{Limits: ca_context.NewResourceLimiterFromAutoscalingOptions(o)})
+	shown, err := newMemoryCloud(c.cloud, ca_context.NewResourceLimiterFromAutoscalingOptions(o))
 	must(t, err)
 	client := kubefake.NewClientset()
 	events := record.NewFakeRecorder(10000)

@@ -1,9 +1,8 @@
 // Command cluster-autoscaler is a complete Cluster Autoscaler that balances similar node groups
 // with evenkeel.
 //
-// It takes every flag of Cluster Autoscaler, has all of its cloud providers, and one more: with --cloud-provider=evenkeel-fake it
-// scales a cloud that is only in memory. What evenkeel decided is shown under /evenkeel beside /metrics. With
-// --balance-similar-node-groups off it is Cluster Autoscaler as it comes.
+// It takes every flag of Cluster Autoscaler and has all of its cloud providers. What evenkeel decided is shown under /evenkeel
+// beside /metrics. With --balance-similar-node-groups off it is Cluster Autoscaler as it comes.
 package main
 
 import (
@@ -22,8 +21,7 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/debuggingsnapshot"
 	"sigs.k8s.io/cluster-autoscaler/pkg/metrics"
 
-	_ "github.com/evenkeel/evenkeel/integrations/clusterautoscaler/fakeprovider" // the provider evenkeel-fake
-	_ "k8s.io/autoscaler/cluster-autoscaler/cloudprovider/router"                // all other providers
+	_ "k8s.io/autoscaler/cluster-autoscaler/cloudprovider/router" // all providers
 )
 
 // Exit codes besides 0.

@@ -13,7 +13,6 @@ import (
 
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
-	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider/builder"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 	"sigs.k8s.io/cluster-autoscaler/pkg/debuggingsnapshot"
 	"sigs.k8s.io/cluster-autoscaler/pkg/metrics"
@@ -95,11 +94,5 @@ func TestModuleVersion(t *testing.T) {
 		if got := moduleVersion(info, pkg); got != want {
 			t.Errorf("%s: %q, want %q", pkg, got, want)
 		}
-	}
-}
-
-func TestTheFakeProviderIsThere(t *testing.T) {
-	if _, ok := builder.GetCloudProviderBuilder("evenkeel-fake"); !ok {
-		t.Error("evenkeel-fake is no provider")
 	}
 }
