@@ -15,7 +15,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 # is an error.
 MODULES := $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
 # The releases of Cluster Autoscaler for which such a module is written into bin.
-RELEASES := $(patsubst integrations/port/%.txt,%,$(wildcard integrations/port/*.txt))
+RELEASES := $(patsubst integrations/port/%.patch,%,$(wildcard integrations/port/*.patch))
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
@@ -43,7 +43,7 @@ each = ($(1)) && for m in $(MODULES); do (. integrations/enter; $(1)) || exit 1;
 
 # The module that links a release, the newest where it is empty; port writes that of an older one, which a workspace may name before.
 linked = $(if $(1),$(BIN)/clusterautoscaler-$(1),integrations/clusterautoscaler)
-port   = GOWORK=off $(GO) run ./integrations/port -table integrations/port/$(1).txt integrations/clusterautoscaler $(call linked,$(1))
+port   = integrations/port/write $(1) $(call linked,$(1))
 
 ##@ Use
 .PHONY: help build cluster-autoscaler run

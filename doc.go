@@ -6,8 +6,7 @@
 // is internal changes without.
 //
 // Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides
-// nothing. integrations/port is a tool of the build: it writes that module for an older release of
-// Cluster Autoscaler.
+// nothing.
 //
 // Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands
 // between an unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API

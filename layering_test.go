@@ -55,7 +55,6 @@ var (
 // table has a row for every package of the module.
 var table = []row{
 	{layer: entry, path: "cmd/evenkeel"},
-	{layer: entry, path: "integrations/port", only: none, stdlib: true},
 
 	{layer: drivers, path: "balancer/reconcile"},
 	{layer: drivers, path: "workloadspread/reconcile"},
