@@ -60,6 +60,7 @@ type Balancer struct {
 	pods        coreclient.PodsGetter // nil: a client of client
 	client      config.KubeClientOptions
 	installed   atomic.Bool
+	given       cloudprovider.CloudProvider // by LinkProvider
 }
 
 // New returns the balancer for an autoscaler with these options, which honours all of --balance-similar-node-groups,

@@ -46,8 +46,8 @@ func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContex
 	[]nodegroupset.ScaleUpInfo, caerrors.AutoscalerError) {
 	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag, Deadlines: g.need.deadlines}
 	if newNodes > 0 && len(groups) > 0 {
-		up.Need = g.need.take(groups[0].Id())
-		up.Planned = g.spread.take()
+		up.Need = g.need.takeNeed(groups[0].Id())
+		up.Planned = g.spread.takePlan()
 	}
 	if g.quotas != nil {
 		up.Limits = func(sized []linked.Sized[cloudprovider.NodeGroup], more int64) (linked.Limits, error) {

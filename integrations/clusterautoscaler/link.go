@@ -26,17 +26,12 @@ import (
 // it.
 const linkedPrefix = "evenkeel-"
 
-// providers are, by the names Link has registered, the names of the providers behind them.
-var providers = map[string]string{}
+// givenProvider is the name under which the provider of LinkProvider is registered, after the prefix.
+const givenProvider = "given"
 
-// current is the balancer of the last Link, for what is set up before it or has no other way to it.
+// current is the balancer of the last Link, since the autoscaler's register of providers is one for the process and Handler may be
+// served before there is a balancer.
 var current atomic.Pointer[Balancer]
-
-// given is the provider of the last LinkProvider.
-var given atomic.Pointer[cloudprovider.CloudProvider]
-
-// givenProvider is the name under which it is registered.
-const givenProvider = linkedPrefix + "given"
 
 // Validate refuses options and flags that Link would refuse, with the same error. An autoscaler
 // that elects a leader before it links calls it as soon as the flags are parsed, so that a replica
@@ -66,15 +61,17 @@ func Link(options *config.AutoscalingOptions) error {
 	if !options.BalanceSimilarNodeGroups {
 		return nil
 	}
-	name := options.CloudProviderName
-	if behind, linkedBefore := providers[name]; linkedBefore {
-		name = behind
-	}
-	if _, known := builder.GetCloudProviderBuilder(name); !known {
+	name := strings.TrimPrefix(options.CloudProviderName, linkedPrefix)
+	build, known := builder.GetCloudProviderBuilder(name)
+	if !known {
 		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s. One that is made by hand is linked by LinkProvider",
 			name, cmp.Or(strings.Join(builder.AvailableCloudProviders(), ", "), "none"))
 	}
-	return link(options, linkedPrefix+name, name, linkedProvider(name))
+	return link(options, name, func(options *coreoptions.AutoscalerOptions, discovery cloudprovider.NodeGroupDiscoveryOptions,
+		limiter *cloudprovider.ResourceLimiter, informers informers.SharedInformerFactory) cloudprovider.CloudProvider {
+		options.CloudProviderName = name
+		return build(options, discovery, limiter, informers)
+	}, nil)
 }
 
 // LinkProvider is Link for an autoscaler whose cloud provider is made by hand. Leave the provider out of builder.WithCloudProvider then: the autoscaler
@@ -86,59 +83,41 @@ func LinkProvider(options *config.AutoscalingOptions, provider cloudprovider.Clo
 	if err := Validate(*options); err != nil {
 		return err
 	}
-	given.Store(&provider)
-	return link(options, givenProvider, provider.Name(), func(options *coreoptions.AutoscalerOptions, _ cloudprovider.NodeGroupDiscoveryOptions,
+	return link(options, givenProvider, func(options *coreoptions.AutoscalerOptions, _ cloudprovider.NodeGroupDiscoveryOptions,
 		_ *cloudprovider.ResourceLimiter, _ informers.SharedInformerFactory) cloudprovider.CloudProvider {
-		provider := *given.Load()
-		options.CloudProviderName = provider.Name()
-		install(options, provider)
-		return provider
-	})
+		options.CloudProviderName = current.Load().given.Name()
+		return current.Load().given
+	}, provider)
 }
 
-// link makes the options name a provider whose function installs a new balancer; behind is what the
-// provider is called otherwise.
-func link(options *config.AutoscalingOptions, name, behind string, build builder.CloudProviderBuilder) error {
+// link makes the options name a provider whose function builds the real one, and installs a new balancer beside it. Given is the
+// provider that was made by hand, if it was.
+func link(options *config.AutoscalingOptions, name string, build builder.CloudProviderBuilder, given cloudprovider.CloudProvider) error {
 	b, err := New(*options, flagOptions())
 	if err != nil {
 		return err
 	}
+	b.given = given
 	current.Store(b)
-	options.CloudProviderName = name
-	if _, registered := providers[name]; !registered {
-		providers[name] = behind
-		builder.RegisterCloudProvider(name, build)
+	options.CloudProviderName = linkedPrefix + name
+	if _, registered := builder.GetCloudProviderBuilder(options.CloudProviderName); !registered {
+		builder.RegisterCloudProvider(options.CloudProviderName, func(options *coreoptions.AutoscalerOptions, discovery cloudprovider.NodeGroupDiscoveryOptions,
+			limiter *cloudprovider.ResourceLimiter, informers informers.SharedInformerFactory) cloudprovider.CloudProvider {
+			provider := build(options, discovery, limiter, informers)
+			if provider == nil {
+				return nil
+			}
+			options.CloudProvider = provider
+			if err := current.Load().install(options); err != nil {
+				klog.ErrorS(err, "The conditions of pods are not written")
+			}
+			return provider
+		})
 	}
 	if b.enabled {
 		warnOnce.Do(func() { go warnUnlessInstalled(loopHasRun, time.Tick(warnEvery)) })
 	}
 	return nil
-}
-
-// linkedProvider builds the provider of that name and installs the linked balancer beside it.
-func linkedProvider(name string) builder.CloudProviderBuilder {
-	return func(options *coreoptions.AutoscalerOptions, discovery cloudprovider.NodeGroupDiscoveryOptions,
-		limiter *cloudprovider.ResourceLimiter, informers informers.SharedInformerFactory) cloudprovider.CloudProvider {
-		options.CloudProviderName = name
-		build, known := builder.GetCloudProviderBuilder(name)
-		if !known {
-			return nil // Link has seen it, and providers are never unregistered
-		}
-		provider := build(options, discovery, limiter, informers)
-		if provider == nil {
-			return nil
-		}
-		install(options, provider)
-		return provider
-	}
-}
-
-// install puts the linked balancer beside the provider.
-func install(options *coreoptions.AutoscalerOptions, provider cloudprovider.CloudProvider) {
-	options.CloudProvider = provider
-	if err := current.Load().install(options); err != nil {
-		klog.ErrorS(err, "The conditions of pods are not written")
-	}
 }
 
 // Handler serves the page of the linked balancer, which may be linked after the call. Where none

@@ -74,10 +74,10 @@ func labelsOf(templates map[string]*framework.NodeInfo) func(group string) map[s
 	}
 }
 
-// take returns how many nodes are needed if the last choice was this group, else 0, and forgets it:
+// takeNeed returns how many nodes are needed if the last choice was this group, else 0, and forgets it:
 // it holds for one split. The option is asked only now because its group may have been created, and
 // named, after the choice.
-func (n *need) take(group string) int {
+func (n *need) takeNeed(group string) int {
 	best := n.best
 	n.best = nil
 	if best == nil || best.NodeGroup.Id() != group {

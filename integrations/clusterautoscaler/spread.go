@@ -58,8 +58,8 @@ func (p *podsOfScaleUp) Process(ctx *ca_context.AutoscalingContext, groups []ca.
 	return p.NodeGroupListProcessor.Process(ctx, groups, templates, pods)
 }
 
-// take returns the plan and forgets it: it holds for one split.
-func (s *spread) take() *linked.SpreadPlan[ca.NodeGroup] {
+// takePlan returns the plan and forgets it: it holds for one split.
+func (s *spread) takePlan() *linked.SpreadPlan[ca.NodeGroup] {
 	if s == nil {
 		return nil
 	}
