@@ -62,6 +62,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the WorkloadSpread: %w", err)
 	}
+	now := r.clock.Now()
+	if at := workloadspread.CountAt(&s.Spec, &s.Status, now); s.Status.ObservedGeneration == s.Generation && now.Before(at) {
+		return passes.At(now, at), nil
+	}
 	lap := passes.Stopwatch(r.clock, r.metrics.phases)
 	found, err := r.look(ctx, &s)
 	if err != nil {
@@ -97,8 +101,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now, next := r.clock.Now(), []time.Time{d.Next} // a pass may be needed even if nothing happens before
-	if found.poll > 0 {
+	next := []time.Time{d.Next} // a pass may be needed even if nothing happens before
+	if now = r.clock.Now(); found.poll > 0 {
 		next = append(next, now.Add(found.poll))
 	}
 	if overtaken {
