@@ -13,9 +13,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-// appsGroup is the API group of a reference without apiVersion.
-const appsGroup = "apps"
-
 // appsKinds are the kinds of a reference that needs no apiVersion.
 var appsKinds = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 
@@ -42,7 +39,6 @@ func (c *checker) targets(at *field.Path, targets []v1alpha1.BalancerTarget) {
 	if len(targets) == 0 {
 		c.Add(field.Required(at, "a Balancer needs a target"))
 	}
-	objects := make(sets.Set[Object], len(targets))
 	for i, t := range targets {
 		at := at.Index(i)
 		switch {
@@ -56,31 +52,14 @@ func (c *checker) targets(at *field.Path, targets []v1alpha1.BalancerTarget) {
 		c.NotNegative(at.Child("maxReplicas"), t.MaxReplicas)
 		c.Bounds(at, t.MinReplicas, t.MaxReplicas)
 		refers := at.Child("scaleTargetRef")
-		object := c.reference(refers, t.ScaleTargetRef)
-		if objects.Has(object) {
+		c.reference(refers, t.ScaleTargetRef)
+		if slices.ContainsFunc(targets[:i], func(o v1alpha1.BalancerTarget) bool { return o.ScaleTargetRef.Same(t.ScaleTargetRef) }) {
 			c.Add(field.Invalid(refers, t.ScaleTargetRef.Name, "must not refer to one object twice"))
 		}
-		objects.Insert(object)
 	}
 }
 
-// Object is what a reference refers to within its namespace, whatever its version.
-type Object struct{ Group, Kind, Name string }
-
-// ObjectOf returns the object of a reference.
-func ObjectOf(ref v1alpha1.ScaleTargetReference) Object {
-	group, _, found := strings.Cut(ref.APIVersion, "/")
-	switch {
-	case ref.APIVersion == "":
-		group = appsGroup
-	case !found:
-		group = "" // the core group has a version only
-	}
-	return Object{group, ref.Kind, ref.Name}
-}
-
-// reference checks the reference of a target, and returns its object.
-func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) Object {
+func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) {
 	if ref.Kind == "" {
 		c.Add(field.Required(at.Child("kind"), "a reference needs a kind"))
 	}
@@ -91,10 +70,9 @@ func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) O
 		c.Add(field.Required(at.Child("apiVersion"), "is required unless kind is "+strings.Join(appsKinds, ", ")))
 	}
 	_, name, _ := strings.Cut(c.key, "/")
-	if ObjectOf(ref) == (Object{v1alpha1.Group, v1alpha1.KindBalancer, name}) {
+	if ref.Same(v1alpha1.ScaleTargetReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindBalancer, Name: name}) {
 		c.Add(field.Invalid(at, ref.Name, "a Balancer cannot be a target of itself"))
 	}
-	return ObjectOf(ref)
 }
 
 func (c *checker) selector(at *field.Path, s *v1alpha1.LabelSelector) {

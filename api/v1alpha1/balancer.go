@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Balancer shares a number of replicas among several targets: Deployments, StatefulSets, or other
@@ -136,6 +137,19 @@ func (r ScaleTargetReference) String() string {
 		return r.Kind + " " + r.Name
 	}
 	return r.APIVersion + " " + r.Kind + " " + r.Name
+}
+
+// GroupKind is the kind of the object, which is one of the group apps without an apiVersion.
+func (r ScaleTargetReference) GroupKind() schema.GroupKind {
+	if r.APIVersion == "" {
+		return schema.GroupKind{Group: "apps", Kind: r.Kind}
+	}
+	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupKind()
+}
+
+// Same reports whether two references are to one object, in whichever version.
+func (r ScaleTargetReference) Same(other ScaleTargetReference) bool {
+	return r.Name == other.Name && r.GroupKind() == other.GroupKind()
 }
 
 // BalancerPolicyName names a policy of a Balancer.

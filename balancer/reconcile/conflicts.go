@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/balancer"
 )
 
 // claims finds other Balancers that have a target of this one too. None of them writes such a
@@ -23,7 +23,7 @@ func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observ
 		}
 		var others []string
 		for i := range list {
-			if list[i].Name != b.Name && claimed(list[i], balancer.ObjectOf(t.ScaleTargetRef)) {
+			if list[i].Name != b.Name && claimed(list[i], t.ScaleTargetRef) {
 				others = append(others, list[i].Name)
 			}
 		}
@@ -35,9 +35,9 @@ func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observ
 }
 
 // claimed reports whether a Balancer that is not being deleted has the object as a target.
-func claimed(b *v1alpha1.Balancer, what balancer.Object) bool {
+func claimed(b *v1alpha1.Balancer, what v1alpha1.ScaleTargetReference) bool {
 	return b.DeletionTimestamp == nil &&
-		slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return balancer.ObjectOf(t.ScaleTargetRef) == what })
+		slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.ScaleTargetRef.Same(what) })
 }
 
 // cycles finds targets that are Balancers and have this one as a direct or indirect target: what is
@@ -106,5 +106,5 @@ func balancersAmong(b *v1alpha1.Balancer) []string {
 }
 
 func isBalancer(ref v1alpha1.ScaleTargetReference) bool {
-	return balancer.ObjectOf(ref) == balancer.Object{Group: v1alpha1.Group, Kind: v1alpha1.KindBalancer, Name: ref.Name}
+	return ref.GroupKind() == schema.GroupKind{Group: v1alpha1.Group, Kind: v1alpha1.KindBalancer}
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
@@ -130,10 +130,11 @@ func TestOnlyWhatCountsInAPodMatters(t *testing.T) {
 	}
 }
 
-func TestObjectOf(t *testing.T) {
+func TestGroupsOfReferences(t *testing.T) {
 	for version, group := range map[string]string{"": "apps", "apps/v1": "apps", "v1": "", "example.com/v2": "example.com"} {
-		if got := balancer.ObjectOf(v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "K", Name: "n"}); got != (balancer.Object{Group: group, Kind: "K", Name: "n"}) {
-			t.Errorf("%q is of %+v, want group %q", version, got, group)
+		got := v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "K", Name: "n"}
+		if got.GroupKind() != (schema.GroupKind{Group: group, Kind: "K"}) || !got.Same(v1alpha1.ScaleTargetReference{APIVersion: group + "/v9", Kind: "K", Name: "n"}) {
+			t.Errorf("%q is of %+v, want group %q", version, got.GroupKind(), group)
 		}
 	}
 }

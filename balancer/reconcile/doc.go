@@ -13,19 +13,5 @@
 //
 // The package decides nothing about sizes, and knows no kind of target.
 //
-// # Rights
-//
-// In the namespaces that are watched:
-//
-//   - evenkeel.dev: balancers: get, list, watch, patch (patch only for those without
-//     spec.replicas); balancers/status: patch
-//   - pods: get, list, watch
-//   - the subresource scale of the kinds of targets, such as apps: deployments/scale: get, update
-//   - the kinds of targets: list, watch; without them targets are polled
-//   - events.k8s.io: events: create, patch
-//
-// # Metrics
-//
-// Their names begin with evenkeel_balancer_. Gauges have the labels namespace and name of their
-// Balancer.
+// The rights that it needs are on the page about the controller, docs/controller.md.
 package reconcile

@@ -51,8 +51,7 @@ type Metrics struct {
 	malformed          *prometheus.GaugeVec // 1 for a Balancer that does not parse
 }
 
-// NewMetrics returns the metrics of a Controller, registered with the registerer if that is not
-// nil. It fails if metrics of the same names are registered already.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_balancer_")
 	m := &Metrics{

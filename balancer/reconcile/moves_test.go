@@ -17,6 +17,9 @@ import (
 	"github.com/evenkeel/evenkeel/replica"
 )
 
+// errNotRead is why a target could not be read or written.
+var errNotRead = errors.New("the target was not read")
+
 func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
 	before, decided := replica.MovesUntil(start, 1), replica.MovesUntil(start.Add(time.Second), 4)
 	now := start.Add(5 * time.Second)

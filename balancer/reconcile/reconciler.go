@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -29,9 +28,6 @@ const action = "Balance"
 
 // reasonMalformed is the reason of the event about a Balancer that does not parse.
 const reasonMalformed = "Malformed"
-
-// errNotRead is the error of a write that no decision should ask for.
-var errNotRead = errors.New("the target was not read")
 
 // access is how a reconciler reaches the cluster.
 type access struct {

@@ -129,10 +129,7 @@ func hold(downs []balancer.Write, n int64) []balancer.Write {
 // scale makes one write. If the target has changed since it was read but still has the same size,
 // it is written nevertheless: the decision depends on nothing else.
 func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.Write) error {
-	s, ok := found.scales[w.Target]
-	if !ok {
-		return errNotRead
-	}
+	s := found.scales[w.Target] // none is decided for a target that was not read
 	_, err := r.scales.Update(ctx, s, w.To)
 	if scale.ReasonOf(err) == scale.ReasonConflict {
 		// Usually only the status of the target has changed, as it does with every pod that comes

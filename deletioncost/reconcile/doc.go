@@ -9,14 +9,5 @@
 //
 // The package decides nothing about costs.
 //
-// # Rights
-//
-//   - pods: get, list, watch, patch
-//   - apps: replicasets, deployments: get, list, watch
-//   - nodes, namespaces: get, list, watch
-//   - events.k8s.io: events: create, patch
-//
-// # Metrics
-//
-// Their names begin with evenkeel_deletioncost_.
+// The rights that it needs are on the page about the controller, docs/controller.md.
 package reconcile

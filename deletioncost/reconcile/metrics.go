@@ -20,8 +20,7 @@ type Metrics struct {
 	sets, uneven, foreign prometheus.Gauge
 }
 
-// NewMetrics returns the metrics of a Controller, registered with the registerer if that is not nil.
-// It fails if metrics of the same names are registered already.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_deletioncost_")
 	m := &Metrics{

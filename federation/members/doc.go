@@ -12,20 +12,5 @@
 //
 // The package decides nothing about replicas, and knows no FederatedReplicaSet.
 //
-// # Rights
-//
-// In the host:
-//
-//   - evenkeel.dev: memberclusters: get, list, watch, create, patch, delete (the last three for those
-//     that stand for ClusterProfiles); memberclusters/status: patch
-//   - secrets in the namespace of the controllers: get, list, watch
-//   - multicluster.x-k8s.io: clusterprofiles in the namespace of the controllers: list, watch
-//   - the namespace kube-system: get
-//   - events.k8s.io: events in the namespace default: create, patch
-//
-// In a member, see Rules.
-//
-// # Metrics
-//
-// Their names begin with evenkeel_member_. The label cluster is the name of a MemberCluster.
+// The rights that it needs are on the page about the controller, docs/controller.md.
 package members

@@ -21,8 +21,7 @@ type Metrics struct {
 	latency                      *prometheus.HistogramVec
 }
 
-// NewMetrics returns the metrics of member clusters, registered with the registerer if that is not
-// nil. It fails if metrics of the same names are registered already.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_member_")
 	m := &Metrics{

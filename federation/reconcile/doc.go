@@ -15,17 +15,5 @@
 //
 // The package decides nothing about replicas.
 //
-// # Rights
-//
-// In the host:
-//
-//   - evenkeel.dev: federatedreplicasets: get, list, watch, patch (patch only for the finalizer);
-//     federatedreplicasets/status: patch; memberclusters: get, list, watch
-//   - events.k8s.io: events: create, patch
-//
-// In a member, those of package members.
-//
-// # Metrics
-//
-// Their names begin with evenkeel_federation_.
+// The rights that it needs are on the page about the controller, docs/controller.md.
 package reconcile

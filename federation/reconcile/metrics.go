@@ -27,8 +27,7 @@ type Metrics struct {
 	gauges          metricset.Gauges[v1alpha1.FederatedReplicaSetStatus]
 }
 
-// NewMetrics returns the metrics of a Controller, registered with the registerer if that is not
-// nil. It fails if metrics of the same names are registered already.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_federation_")
 	m := &Metrics{

@@ -32,7 +32,7 @@ type Metrics struct {
 	waiting *prometheus.GaugeVec
 }
 
-// NewMetrics registers metrics.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_controller_")
 	m := &Metrics{set.Gauge("waiting", "1 for a controller that does not run because what it watches is not installed or may not be read, else 0.", "controller")}

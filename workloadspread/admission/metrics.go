@@ -18,8 +18,7 @@ type Metrics struct {
 	durations                      *prometheus.HistogramVec
 }
 
-// NewMetrics returns the metrics of a Server, registered with the registerer if that is not nil. It
-// fails if metrics of the same names are registered already.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_workloadspread_")
 	m := &Metrics{

@@ -13,8 +13,7 @@ type Metrics struct {
 	decisions prometheus.Counter
 }
 
-// NewMetrics returns the metrics of a Store, registered with the registerer if that is not nil. It
-// fails if metrics of the same names are registered already.
+// NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_workloadspread_status_")
 	m := &Metrics{

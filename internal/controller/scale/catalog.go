@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
-
-// groupApps is the API group of the kinds that need no apiVersion.
-const groupApps = "apps"
 
 // catalog holds which resources the API server serves, as of the last discovery.
 type catalog struct {
@@ -92,7 +90,7 @@ func (c *catalog) find(ref v1alpha1.ScaleTargetReference) (schema.GroupVersionRe
 	if err != nil {
 		return schema.GroupVersionResource{}, unknown(ref, err)
 	}
-	if !serves(list, resource.Resource+"/scale") {
+	if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource.Resource+"/scale" }) {
 		return schema.GroupVersionResource{}, &Error{
 			Reason: ReasonNoScale, Reference: ref,
 			Err: fmt.Errorf("%s has no scale subresource: only kinds that have one can be scaled", resource.GroupResource()),
@@ -109,7 +107,7 @@ func parse(ref v1alpha1.ScaleTargetReference) (schema.GroupKind, []string, *Erro
 	if ref.APIVersion == "" {
 		switch ref.Kind {
 		case "Deployment", "StatefulSet", "ReplicaSet":
-			return schema.GroupKind{Group: groupApps, Kind: ref.Kind}, nil, nil
+			return ref.GroupKind(), nil, nil
 		}
 		return schema.GroupKind{}, nil, invalid(ref, errors.New("set apiVersion: "+
 			"only Deployment, StatefulSet and ReplicaSet need none"))
@@ -118,16 +116,7 @@ func parse(ref v1alpha1.ScaleTargetReference) (schema.GroupKind, []string, *Erro
 	if err != nil || version.Version == "" {
 		return schema.GroupKind{}, nil, invalid(ref, fmt.Errorf("apiVersion %q must be group/version", ref.APIVersion))
 	}
-	return schema.GroupKind{Group: version.Group, Kind: ref.Kind}, []string{version.Version}, nil
-}
-
-func serves(list *metav1.APIResourceList, name string) bool {
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == name {
-			return true
-		}
-	}
-	return false
+	return ref.GroupKind(), []string{version.Version}, nil
 }
 
 func invalid(ref v1alpha1.ScaleTargetReference, err error) *Error {
