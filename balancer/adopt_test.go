@@ -15,10 +15,10 @@ import (
 
 // blockedThird has six replicas on three targets, of which one is not able to run its two: four run
 // on each of the others' three.
-func blockedThird(t *testing.T) *world {
+func blockedThird(t *testing.T) *fakeCluster {
 	t.Helper()
-	w := newWorld(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1)), 2, 2, 2)
-	must(t, w.settle())
+	w := newFakeCluster(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1)), 2, 2, 2)
+	must(t, w.converge())
 	w.able[2] = 0
 	must(t, w.wait(time.Second))
 	must(t, w.wait(timeout+time.Second))
@@ -32,7 +32,7 @@ func blockedThird(t *testing.T) *world {
 // had is set again: neither pending copies count, nor both halves of a move.
 func TestUnsetReplicasComeBack(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, w *world, want int32) {
+	check := func(t *testing.T, w *fakeCluster, want int32) {
 		t.Helper()
 		for range 3 {
 			w.in.Spec.Replicas = nil
@@ -50,8 +50,8 @@ func TestUnsetReplicasComeBack(t *testing.T) {
 		check(t, w, 6)
 	})
 	t.Run("while the order is turned round", func(t *testing.T) {
-		w := newWorld(specOf(6, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 6, 0)
-		must(t, w.settle())
+		w := newFakeCluster(specOf(6, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 6, 0)
+		must(t, w.converge())
 		w.in.Spec.Policy.Priorities.TargetOrder = []string{"b", "a"}
 		_, err := w.pass()
 		must(t, err)
@@ -97,7 +97,7 @@ func TestRecreatedBalancerAdopts(t *testing.T) {
 // A target that does not exist yet may be about to be created: nothing is adopted without it.
 func TestNothingIsAdoptedBeforeAllTargetsExist(t *testing.T) {
 	t.Parallel()
-	w := newWorld(specOf(0, proportional(map[string]int32{"a": 1, "b": 1}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 3, 4)
+	w := newFakeCluster(specOf(0, proportional(map[string]int32{"a": 1, "b": 1}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 3, 4)
 	w.in.Spec.Replicas = nil
 	w.observe()
 	w.in.Targets[1] = missing("b")
@@ -124,8 +124,8 @@ func TestDeletedTarget(t *testing.T) {
 		"deleted":    {missing("b"), "[10]", ReasonMissing, ReasonTargetMissing},
 		"unreadable": {TargetObservation{Name: "b", Err: errors.New("forbidden")}, "[5]", ReasonUnreadable, ReasonUnreadable},
 	} {
-		w := newWorld(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", 2, -1)), 5, 5)
-		must(t, w.settle())
+		w := newFakeCluster(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", 2, -1)), 5, 5)
+		must(t, w.converge())
 		var d Decision
 		for i := range 3 {
 			w.observe()
@@ -176,7 +176,7 @@ func TestTimesInTheFutureAreClamped(t *testing.T) {
 	})
 	t.Run("below its size", func(t *testing.T) {
 		w := pair()
-		must(t, w.settle())
+		must(t, w.converge())
 		w.able[0] = 6
 		must(t, w.wait(time.Second))
 		w.in.Status.Targets[0].BelowSizeSince = &future
@@ -190,10 +190,10 @@ func TestTimesInTheFutureAreClamped(t *testing.T) {
 		}
 	})
 	t.Run("of moves", func(t *testing.T) {
-		w := newWorld(specOf(6, priority("b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 6, 0)
+		w := newFakeCluster(specOf(6, priority("b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 6, 0)
 		w.in.Spec.Policy.MaxMovesPerMinute = new(int32(6))
 		w.in.Status.Moves = &v1alpha1.ReplicaMoves{Count: 6, LastTime: future}
-		must(t, w.settle())
+		must(t, w.converge())
 		must(t, w.wait(time.Minute+time.Second))
 		if fmt.Sprint(w.sizes) != "[0 6]" {
 			t.Errorf("sizes %v", w.sizes)
@@ -201,7 +201,7 @@ func TestTimesInTheFutureAreClamped(t *testing.T) {
 	})
 	t.Run("of conditions", func(t *testing.T) {
 		w := pair()
-		must(t, w.settle())
+		must(t, w.converge())
 		for i := range w.in.Status.Conditions {
 			w.in.Status.Conditions[i].LastTransitionTime = future
 		}
@@ -217,7 +217,7 @@ func TestTimesInTheFutureAreClamped(t *testing.T) {
 // Available and Progressing say whether the pods run, and whether waiting helps.
 func TestAvailableAndProgressing(t *testing.T) {
 	t.Parallel()
-	check := func(w *world, available metav1.ConditionStatus, progressing metav1.ConditionStatus, reason string) {
+	check := func(w *fakeCluster, available metav1.ConditionStatus, progressing metav1.ConditionStatus, reason string) {
 		t.Helper()
 		a := meta.FindStatusCondition(w.in.Status.Conditions, v1alpha1.ConditionAvailable)
 		p := meta.FindStatusCondition(w.in.Status.Conditions, v1alpha1.ConditionProgressing)
@@ -246,7 +246,7 @@ func TestAvailableAndProgressing(t *testing.T) {
 // An event about a fallback reports the size that was found, not of the one that is written next.
 func TestFallbackEventsTellWhatWasFound(t *testing.T) {
 	t.Parallel()
-	w := newWorld(specOf(3, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 0, 3)
+	w := newFakeCluster(specOf(3, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 0, 3)
 	w.late(1, 3)
 	d, err := w.pass()
 	must(t, err)
@@ -259,7 +259,7 @@ func TestFallbackEventsTellWhatWasFound(t *testing.T) {
 		t.Errorf("events %v", d.Events)
 	}
 	w.run()
-	must(t, w.settle())
+	must(t, w.converge())
 	w.in.Now = w.in.Now.Add(2 * stable)
 	d, err = w.pass()
 	must(t, err)

@@ -10,7 +10,7 @@ import (
 
 // many is a proportional Balancer of n targets with ten pods each, some of them blocked, about to
 // move.
-func many(n int) *world {
+func many(n int) *fakeCluster {
 	rates := map[string]int32{}
 	var targets []v1alpha1.BalancerTarget
 	var sizes []int32
@@ -20,7 +20,7 @@ func many(n int) *world {
 		targets = append(targets, targetOf(name, 1, 1000))
 		sizes = append(sizes, 10)
 	}
-	w := newWorld(specOf(int32(12*n), withFallback(proportional(rates)), targets...), sizes...)
+	w := newFakeCluster(specOf(int32(12*n), withFallback(proportional(rates)), targets...), sizes...)
 	for i := 0; i < n; i += 5 {
 		w.late(i, 3)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // pair has 10 replicas on a and none on b, which is next in the order.
-func pair() *world {
-	return newWorld(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+func pair() *fakeCluster {
+	return newFakeCluster(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
 }
 
 // The story of a fallback: nodes vanish, replicas start elsewhere after the timeout, come back when
@@ -22,7 +22,7 @@ func pair() *world {
 func TestFallbackAndReturn(t *testing.T) {
 	w := pair()
 	w.forgetful = true
-	must(t, w.settle())
+	must(t, w.converge())
 	expect := func(when time.Duration, sizes string, events ...string) Decision {
 		t.Helper()
 		w.in.Now = noon.Add(when)
@@ -74,7 +74,7 @@ func TestRecreationDoesNotResetTheClock(t *testing.T) {
 		w.in.Now = noon.Add(time.Duration(minutes) * time.Minute)
 		w.pods[0] = w.pods[0][:8]
 		w.run()
-		must(t, w.settle())
+		must(t, w.converge())
 		if w.sizes[1] != 0 {
 			t.Fatalf("fallback after %d minutes", minutes)
 		}
@@ -94,7 +94,7 @@ func TestProgressResetsTheClock(t *testing.T) {
 		w.in.Now = w.in.Now.Add(2 * time.Minute)
 		w.pods[0] = nil // young ones all
 		w.run()
-		must(t, w.settle())
+		must(t, w.converge())
 	}
 	if w.sizes[1] != 0 {
 		t.Errorf("sizes %v: a fallback during a rolling update", w.sizes)
@@ -184,7 +184,7 @@ func TestFlappingPodsMoveLittle(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		w := pair()
-		must(t, w.settle())
+		must(t, w.converge())
 		flapping := 1 + r.Int32N(3)
 		var away, back int32
 		for range 240 { // two hours
@@ -228,7 +228,7 @@ func TestCapacityFalls(t *testing.T) {
 func TestWhatHangsIsNotPlaced(t *testing.T) {
 	policy := withFallback(proportional(map[string]int32{"a": 1, "b": 1}))
 	policy.Rebalance = new(false)
-	w := newWorld(specOf(10, policy, targetOf("a", -1, -1), targetOf("b", -1, -1)), 8, 2)
+	w := newFakeCluster(specOf(10, policy, targetOf("a", -1, -1), targetOf("b", -1, -1)), 8, 2)
 	w.late(0, 4)
 	_, err := w.pass()
 	must(t, err)
@@ -259,14 +259,14 @@ func TestTheClockStartsWithTheWrite(t *testing.T) {
 func TestFullTargetIsRememberedWhereReplicasStay(t *testing.T) {
 	policy := withFallback(proportional(map[string]int32{"a": 1, "b": 1}))
 	policy.Rebalance = new(false)
-	w := newWorld(specOf(16, policy, targetOf("a", -1, -1), targetOf("b", -1, -1)), 0, 0)
+	w := newFakeCluster(specOf(16, policy, targetOf("a", -1, -1), targetOf("b", -1, -1)), 0, 0)
 	w.able[0] = 6
-	must(t, w.settle())
+	must(t, w.converge())
 	for range 10 {
 		must(t, w.wait(timeout+time.Second))
 	}
 	w.in.Spec.Replicas = new(int32(24))
-	must(t, w.settle())
+	must(t, w.converge())
 	if got := fmt.Sprint(w.sizes); got != "[7 18]" {
 		t.Errorf("sizes %s, want a copy on a, and all new ones on b", got)
 	}
@@ -277,7 +277,7 @@ func TestFullTargetIsRememberedWhereReplicasStay(t *testing.T) {
 		t.Errorf("sizes %s, want that nothing moved", got)
 	}
 	w.in.Spec.Replicas = new(int32(30))
-	must(t, w.settle())
+	must(t, w.converge())
 	if got := fmt.Sprint(w.sizes); got != "[12 18]" {
 		t.Errorf("sizes %s, want the new ones on a", got)
 	}

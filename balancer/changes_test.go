@@ -12,18 +12,18 @@ import (
 )
 
 // blocked has 10 replicas on a, which is able to run some of them; the others run on b instead.
-func blocked(t *testing.T, able int32) *world {
+func blocked(t *testing.T, able int32) *fakeCluster {
 	t.Helper()
 	w := pair()
 	w.able[0] = able
 	w.run()
-	must(t, w.settle())
+	must(t, w.converge())
 	w.after(t, 1, timeout+time.Second, fmt.Sprintf("[10 %d]", 10-able))
 	return w
 }
 
 // after lets a time pass as often as said, and checks the sizes then.
-func (w *world) after(t *testing.T, times int, d time.Duration, want string) {
+func (w *fakeCluster) after(t *testing.T, times int, d time.Duration, want string) {
 	t.Helper()
 	for range times {
 		must(t, w.wait(d))
@@ -36,29 +36,29 @@ func (w *world) after(t *testing.T, times int, d time.Duration, want string) {
 // A Balancer may be changed in the middle of a fallback.
 func TestChangesDuringAFallback(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*world)
+		change func(*fakeCluster)
 		want   string
 		later  string // when a has had all of its nodes for long; empty for the same
 	}{
-		"nothing":                             {func(*world) {}, "[10 4]", "[10 0]"},
-		"no fallback":                         {func(w *world) { w.in.Spec.Policy.Fallback = nil }, "[10 4]", "[10 0]"},
-		"more":                                {func(w *world) { *w.in.Spec.Replicas = 12 }, "[12 6]", "[12 0]"},
-		"fewer":                               {func(w *world) { *w.in.Spec.Replicas = 8 }, "[8 2]", "[8 0]"},
-		"as many as it runs":                  {func(w *world) { *w.in.Spec.Replicas = 6 }, "[6 0]", ""},
-		"none":                                {func(w *world) { *w.in.Spec.Replicas = 0 }, "[0 0]", ""},
-		"a higher minimum of what is blocked": {func(w *world) { w.in.Spec.Targets[0].MinReplicas = new(int32(12)) }, "[12 6]", "[12 0]"},
-		"a higher minimum beside it":          {func(w *world) { w.in.Spec.Targets[1].MinReplicas = new(int32(7)) }, "[3 7]", ""},
-		"minimums beyond the total": {func(w *world) {
+		"nothing":                             {func(*fakeCluster) {}, "[10 4]", "[10 0]"},
+		"no fallback":                         {func(w *fakeCluster) { w.in.Spec.Policy.Fallback = nil }, "[10 4]", "[10 0]"},
+		"more":                                {func(w *fakeCluster) { *w.in.Spec.Replicas = 12 }, "[12 6]", "[12 0]"},
+		"fewer":                               {func(w *fakeCluster) { *w.in.Spec.Replicas = 8 }, "[8 2]", "[8 0]"},
+		"as many as it runs":                  {func(w *fakeCluster) { *w.in.Spec.Replicas = 6 }, "[6 0]", ""},
+		"none":                                {func(w *fakeCluster) { *w.in.Spec.Replicas = 0 }, "[0 0]", ""},
+		"a higher minimum of what is blocked": {func(w *fakeCluster) { w.in.Spec.Targets[0].MinReplicas = new(int32(12)) }, "[12 6]", "[12 0]"},
+		"a higher minimum beside it":          {func(w *fakeCluster) { w.in.Spec.Targets[1].MinReplicas = new(int32(7)) }, "[3 7]", ""},
+		"minimums beyond the total": {func(w *fakeCluster) {
 			w.in.Spec.Targets[0].MinReplicas, w.in.Spec.Targets[1].MinReplicas = new(int32(8)), new(int32(8))
 		}, "[8 10]", "[8 8]"},
-		"a lower maximum":    {func(w *world) { w.in.Spec.Targets[0].MaxReplicas = new(int32(5)) }, "[5 5]", ""},
-		"another order":      {func(w *world) { w.in.Spec.Policy = withFallback(priority("b", "a")) }, "[0 10]", ""},
-		"another name of it": {func(w *world) { w.rename(0, "c") }, "[10 4]", "[10 0]"},
+		"a lower maximum":    {func(w *fakeCluster) { w.in.Spec.Targets[0].MaxReplicas = new(int32(5)) }, "[5 5]", ""},
+		"another order":      {func(w *fakeCluster) { w.in.Spec.Policy = withFallback(priority("b", "a")) }, "[0 10]", ""},
+		"another name of it": {func(w *fakeCluster) { w.rename(0, "c") }, "[10 4]", "[10 0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := blocked(t, 6)
 			c.change(w)
-			must(t, w.settle())
+			must(t, w.converge())
 			w.after(t, 1, timeout+time.Second, c.want)
 			w.able[0] = 1000
 			w.after(t, 3, stable+time.Second, cmp.Or(c.later, c.want))
@@ -67,7 +67,7 @@ func TestChangesDuringAFallback(t *testing.T) {
 }
 
 // rename calls a target otherwise; it refers to the same object.
-func (w *world) rename(i int, name string) {
+func (w *fakeCluster) rename(i int, name string) {
 	before := w.in.Spec.Targets[i].Name
 	w.in.Spec.Targets[i].Name = name
 	for j, named := range w.in.Spec.Policy.Priorities.TargetOrder {
@@ -78,7 +78,7 @@ func (w *world) rename(i int, name string) {
 }
 
 // passPinned makes one pass while a target cannot be read or is in conflict.
-func (w *world) passPinned(t *testing.T, i int, conflict bool) Decision {
+func (w *fakeCluster) passPinned(t *testing.T, i int, conflict bool) Decision {
 	t.Helper()
 	w.observe()
 	w.in.Conflicts = nil
@@ -118,7 +118,7 @@ func TestBlockedTargetThatIsPinned(t *testing.T) {
 // Pods of a target in conflict may be counted elsewhere: nothing is started in their place.
 func TestConflictStartsNoFallback(t *testing.T) {
 	w := pair()
-	must(t, w.settle())
+	must(t, w.converge())
 	w.pods[0] = nil
 	for range 3 {
 		if d := w.passPinned(t, 0, true); len(d.Writes) > 0 || d.Status.Targets[0].Capacity != nil {
@@ -131,7 +131,7 @@ func TestConflictStartsNoFallback(t *testing.T) {
 // Replicas do not leave for a target that cannot be read before they were seen to run there.
 func TestMovesWaitForPinnedTargets(t *testing.T) {
 	w := pair()
-	must(t, w.settle())
+	must(t, w.converge())
 	w.in.Spec.Policy = priority("b", "a")
 	_, err := w.pass() // b has 10 now, which do not run yet
 	must(t, err)
@@ -142,7 +142,7 @@ func TestMovesWaitForPinnedTargets(t *testing.T) {
 		w.in.Now = w.in.Now.Add(timeout)
 	}
 	w.run()
-	must(t, w.settle())
+	must(t, w.converge())
 	if fmt.Sprint(w.sizes) != "[0 10]" {
 		t.Errorf("later sizes %v", w.sizes)
 	}
@@ -152,7 +152,7 @@ func TestMovesWaitForPinnedTargets(t *testing.T) {
 // takes some away.
 func TestRollingUpdateMovesNothing(t *testing.T) {
 	w := pair()
-	must(t, w.settle())
+	must(t, w.converge())
 	w.pods[0] = append(w.pods[0], podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"})
 	for range 4 {
 		d, err := w.pass()
@@ -181,7 +181,7 @@ func TestRollingUpdateMovesNothing(t *testing.T) {
 // timeout, also when it is gone.
 func TestTargetThatIsBeingDeleted(t *testing.T) {
 	w := pair()
-	must(t, w.settle())
+	must(t, w.converge())
 	for i := range w.pods[0] {
 		w.pods[0][i].Terminating = true
 	}
@@ -207,20 +207,20 @@ func TestTargetThatIsBeingDeleted(t *testing.T) {
 // able to run them.
 func TestReplicasStayUntilTheyRunElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*world)
+		change func(*fakeCluster)
 		stay   string // while the other target runs four
 		later  string // when it runs all
 	}{
-		"another order": {func(w *world) { w.in.Spec.Policy = withFallback(priority("b")) }, "[6 10]", "[0 10]"},
-		"other rates":   {func(w *world) { w.in.Spec.Policy = withFallback(proportional(map[string]int32{"b": 1})) }, "[6 10]", "[0 10]"},
-		"a maximum":     {func(w *world) { w.in.Spec.Targets[0].MaxReplicas = new(int32(5)) }, "[6 5]", "[5 5]"},
-		"fewer": {func(w *world) {
+		"another order": {func(w *fakeCluster) { w.in.Spec.Policy = withFallback(priority("b")) }, "[6 10]", "[0 10]"},
+		"other rates":   {func(w *fakeCluster) { w.in.Spec.Policy = withFallback(proportional(map[string]int32{"b": 1})) }, "[6 10]", "[0 10]"},
+		"a maximum":     {func(w *fakeCluster) { w.in.Spec.Targets[0].MaxReplicas = new(int32(5)) }, "[6 5]", "[5 5]"},
+		"fewer": {func(w *fakeCluster) {
 			*w.in.Spec.Replicas, w.in.Spec.Policy = 7, withFallback(priority("b"))
 		}, "[3 7]", "[0 7]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
-			must(t, w.settle())
+			w := newFakeCluster(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+			must(t, w.converge())
 			w.able[1] = 4
 			c.change(w)
 			w.after(t, 3, timeout+time.Second, c.stay) // the others cannot run them
@@ -233,8 +233,8 @@ func TestReplicasStayUntilTheyRunElsewhere(t *testing.T) {
 // A number that rises and falls while the proportions turn takes no running replica away: those that have
 // not started leave.
 func TestRiseAndFallKeepsWhatRuns(t *testing.T) {
-	w := newWorld(specOf(10, proportional(map[string]int32{"a": 8, "b": 2}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 8, 2)
-	must(t, w.settle())
+	w := newFakeCluster(specOf(10, proportional(map[string]int32{"a": 8, "b": 2}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 8, 2)
+	must(t, w.converge())
 	w.in.Spec.Replicas = new(int32(16))
 	if _, err := w.pass(); err != nil { // the new ones are starting
 		t.Fatal(err)

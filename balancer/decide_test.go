@@ -24,7 +24,7 @@ func with(p v1alpha1.BalancerPolicy, change func(*v1alpha1.BalancerPolicy)) v1al
 }
 
 // late makes the last n pods of a target pending for an hour.
-func (w *world) late(target, n int) {
+func (w *fakeCluster) late(target, n int) {
 	pods := w.pods[target]
 	for i := len(pods) - n; i < len(pods); i++ {
 		pods[i] = podhealth.Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending}
@@ -105,7 +105,7 @@ func TestExamples(t *testing.T) {
 			if tt.b.Name == "" {
 				tt.b = targetOf("b", -1, -1)
 			}
-			w := newWorld(specOf(tt.replicas, withFallback(tt.policy), tt.a, tt.b), tt.sizes[:]...)
+			w := newFakeCluster(specOf(tt.replicas, withFallback(tt.policy), tt.a, tt.b), tt.sizes[:]...)
 			w.late(0, tt.late[0])
 			w.late(1, tt.late[1])
 			d, err := w.pass()
@@ -131,7 +131,7 @@ func checkCondition(t *testing.T, d Decision, kind, part string) {
 
 // Without a fallback nothing is ever started elsewhere.
 func TestNoFallback(t *testing.T) {
-	w := newWorld(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+	w := newFakeCluster(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
 	w.late(0, 5)
 	d, err := w.pass()
 	must(t, err)
@@ -142,7 +142,7 @@ func TestNoFallback(t *testing.T) {
 
 // A target that cannot be read is left at its last known size, and the others share the rest.
 func TestUnreadableTargets(t *testing.T) {
-	w := newWorld(specOf(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), targetOf("a", -1, -1), targetOf("b", 1, -1), targetOf("c", -1, -1)), 5, 2, 5)
+	w := newFakeCluster(specOf(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), targetOf("a", -1, -1), targetOf("b", 1, -1), targetOf("c", -1, -1)), 5, 2, 5)
 	w.observe()
 	gone := errors.New("no Deployment of that name")
 	w.in.Targets[1] = TargetObservation{Name: "b", Err: gone}
@@ -177,7 +177,7 @@ func TestUnreadableTargets(t *testing.T) {
 		t.Errorf("readable: %+v", d)
 	}
 	w.run()
-	must(t, w.settle())
+	must(t, w.converge())
 	w.in.Spec.Replicas = new(int32(9))
 	w.observe()
 	w.in.Targets[1] = TargetObservation{Name: "b", Err: gone}
@@ -206,7 +206,7 @@ func told(d Decision, reason string) bool {
 
 // A target in conflict is not written; it says what to do.
 func TestConflicts(t *testing.T) {
-	w := newWorld(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 2, 2)
+	w := newFakeCluster(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 2, 2)
 	w.in.Conflicts = map[string]string{"a": "Balancer shop/other claims it too: remove it from one of the two"}
 	d, err := w.pass()
 	must(t, err)
@@ -221,7 +221,7 @@ func TestConflicts(t *testing.T) {
 
 // Pods that the selector matches and that no target has are reported; nothing else comes of them.
 func TestStrays(t *testing.T) {
-	w := newWorld(specOf(10, priority("a"), targetOf("a", -1, -1)), 10)
+	w := newFakeCluster(specOf(10, priority("a"), targetOf("a", -1, -1)), 10)
 	w.in.Strays = []string{"batch-1", "batch-2"}
 	d, err := w.pass()
 	must(t, err)
@@ -233,7 +233,7 @@ func TestStrays(t *testing.T) {
 
 // Where replicas is not set the sum that is found is adopted, and nothing is written before.
 func TestAdoption(t *testing.T) {
-	w := newWorld(specOf(0, proportional(map[string]int32{"a": 1, "b": 1}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 7, 2)
+	w := newFakeCluster(specOf(0, proportional(map[string]int32{"a": 1, "b": 1}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 7, 2)
 	w.in.Spec.Replicas = nil
 	w.observe()
 	w.in.Targets[1].Err = errors.New("no answer")
@@ -247,7 +247,7 @@ func TestAdoption(t *testing.T) {
 	if d.Adopt == nil || *d.Adopt != 9 || len(d.Writes) != 0 {
 		t.Errorf("9 are found: %+v", d)
 	}
-	must(t, w.settle())
+	must(t, w.converge())
 	if fmt.Sprint(w.sizes) != "[5 4]" {
 		t.Errorf("sizes %v", w.sizes)
 	}
@@ -255,7 +255,7 @@ func TestAdoption(t *testing.T) {
 
 // Writes that make larger come first, and the greatest first.
 func TestOrderOfWrites(t *testing.T) {
-	w := newWorld(specOf(20, priority("e", "d", "c", "b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", 1, 1), targetOf("d", 6, 6), targetOf("e", -1, 13)), 30, 40, 0, 0, 0)
+	w := newFakeCluster(specOf(20, priority("e", "d", "c", "b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", 1, 1), targetOf("d", 6, 6), targetOf("e", -1, 13)), 30, 40, 0, 0, 0)
 	d, err := w.pass()
 	must(t, err)
 	want := "[{e 0 13 0 it has its maximum} {d 0 6 0 it has its maximum} {c 0 1 0 it has its maximum} " +
@@ -267,7 +267,7 @@ func TestOrderOfWrites(t *testing.T) {
 
 // The time of a condition moves when its status does, and only then.
 func TestConditionTimes(t *testing.T) {
-	w := newWorld(specOf(10, priority("a"), targetOf("a", -1, -1)), 10)
+	w := newFakeCluster(specOf(10, priority("a"), targetOf("a", -1, -1)), 10)
 	since := func() (metav1.ConditionStatus, time.Duration) {
 		d, err := w.pass()
 		must(t, err)
@@ -297,7 +297,7 @@ func TestConditionTimes(t *testing.T) {
 
 // An invalid spec stops everything, and nothing is forgotten.
 func TestInvalidSpec(t *testing.T) {
-	w := newWorld(specOf(10, withFallback(priority("a")), targetOf("a", -1, -1)), 10)
+	w := newFakeCluster(specOf(10, withFallback(priority("a")), targetOf("a", -1, -1)), 10)
 	w.late(0, 3)
 	_, err := w.pass()
 	must(t, err)
@@ -317,7 +317,7 @@ func TestInvalidSpec(t *testing.T) {
 
 // An input that is none is an error.
 func TestWrongObservations(t *testing.T) {
-	w := newWorld(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 1, 1)
+	w := newFakeCluster(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 1, 1)
 	for name, targets := range map[string][]TargetObservation{
 		"none": nil, "one missing": {{Name: "a"}}, "one twice": {{Name: "a"}, {Name: "a"}}, "another": {{Name: "a"}, {Name: "c"}},
 	} {
@@ -330,7 +330,7 @@ func TestWrongObservations(t *testing.T) {
 
 // Why a target grows names the targets it stands in for, but not a crowd of them.
 func TestWhyNamesWhomATargetStandsInFor(t *testing.T) {
-	w := newWorld(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1})),
+	w := newFakeCluster(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1})),
 		targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1), targetOf("d", -1, -1), targetOf("e", -1, -1)), 2, 2, 2, 2, 2)
 	for i := range 4 {
 		w.late(i, 1)

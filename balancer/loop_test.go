@@ -11,14 +11,14 @@ import (
 )
 
 // loop is a random Balancer in a random world; some targets are able to run only so many.
-func loop(seed uint64) (w *world, blocked int) {
+func loop(seed uint64) (w *fakeCluster, blocked int) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	spec := randomSpec(r, 6)
 	var sizes []int32
 	for range spec.Targets {
 		sizes = append(sizes, r.Int32N(16))
 	}
-	w = newWorld(spec, sizes...)
+	w = newFakeCluster(spec, sizes...)
 	for i := range w.able {
 		if r.IntN(2) == 0 {
 			w.able[i] = r.Int32N(16)
@@ -62,7 +62,7 @@ func TestClosedLoopSettles(t *testing.T) {
 }
 
 // settled runs rounds and tells after how many nothing is written any more.
-func settled(w *world, limit int) (int, [][]int32, error) {
+func settled(w *fakeCluster, limit int) (int, [][]int32, error) {
 	var history [][]int32
 	for range limit + 3 {
 		if err := w.wait(timeout + time.Second); err != nil {
@@ -81,7 +81,7 @@ func settled(w *world, limit int) (int, [][]int32, error) {
 	return rounds, history, nil
 }
 
-func describe(w *world) string {
+func describe(w *fakeCluster) string {
 	s := w.in.Spec
 	text := fmt.Sprintf("%d replicas, %+v", *s.Replicas, s.Policy)
 	if s.Policy.Proportions != nil {

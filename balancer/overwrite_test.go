@@ -20,7 +20,7 @@ const (
 
 // contest has two targets of three replicas each, and an autoscaler that wants five of the first.
 type contest struct {
-	*world
+	*fakeCluster
 	t *testing.T
 	// wants is what the other writer wants of the first target; negative for nothing.
 	wants int32
@@ -28,9 +28,9 @@ type contest struct {
 
 func newContest(t *testing.T) *contest {
 	t.Helper()
-	w := newWorld(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1)), 3, 3)
-	must(t, w.settle())
-	return &contest{world: w, t: t, wants: 5}
+	w := newFakeCluster(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1)), 3, 3)
+	must(t, w.converge())
+	return &contest{fakeCluster: w, t: t, wants: 5}
 }
 
 // play has the other writer look every 15 seconds, and the Balancer after each change and when it
@@ -43,7 +43,7 @@ func (c *contest) play(d time.Duration) (writes int) {
 			c.sizes[0] = c.wants
 		}
 		c.run()
-		must(c.t, c.settle())
+		must(c.t, c.converge())
 	}
 	return c.writes - before
 }
@@ -134,7 +134,7 @@ func TestWhatIsNoSecondWriter(t *testing.T) {
 	for range 10 {
 		c.sizes[0] = 5
 		c.run()
-		must(t, c.settle())
+		must(t, c.converge())
 		c.wants = -1
 		c.play(forgetAfter + time.Minute)
 	}

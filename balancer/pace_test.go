@@ -16,13 +16,13 @@ import (
 // A flip of the order moves no more replicas per minute than allowed, nothing that runs is lost on
 // the way, and all arrive.
 func TestMovesPerMinute(t *testing.T) {
-	w := newWorld(specOf(100, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 100, 0)
-	must(t, w.settle())
+	w := newFakeCluster(specOf(100, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 100, 0)
+	must(t, w.converge())
 	w.in.Spec.Policy = priority("b", "a")
 	w.in.Spec.Policy.MaxMovesPerMinute = new(int32(10))
 	for minutes := range 10 {
 		for range 6 {
-			must(t, w.settle())
+			must(t, w.converge())
 			if want := fmt.Sprintf("[%d %d]", 90-10*minutes, min(100, 20+10*minutes)); fmt.Sprint(w.sizes) != want {
 				t.Fatalf("minute %d: %v, want %s", minutes, w.sizes, want)
 			}
@@ -32,7 +32,7 @@ func TestMovesPerMinute(t *testing.T) {
 			w.in.Now = w.in.Now.Add(10 * time.Second)
 		}
 	}
-	must(t, w.settle())
+	must(t, w.converge())
 	if fmt.Sprint(w.sizes) != "[0 100]" {
 		t.Errorf("%v", w.sizes)
 	}
@@ -46,7 +46,7 @@ func TestNoMinuteHasTooManyMoves(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		w, limit := movable(r)
-		must(t, w.settle())
+		must(t, w.converge())
 		w.in.Spec.Policy.MaxMovesPerMinute = &limit
 		var log []move
 		for range 60 {
@@ -79,7 +79,7 @@ func TestNoMinuteHasTooManyMoves(t *testing.T) {
 }
 
 // movable has some targets without bounds, and a limit.
-func movable(r *rand.Rand) (*world, int32) {
+func movable(r *rand.Rand) (*fakeCluster, int32) {
 	var targets []v1alpha1.BalancerTarget
 	var sizes []int32
 	rates := map[string]int32{}
@@ -88,7 +88,7 @@ func movable(r *rand.Rand) (*world, int32) {
 		targets, sizes = append(targets, targetOf(name, -1, -1)), append(sizes, r.Int32N(20))
 		rates[name] = 1 + r.Int32N(9)
 	}
-	return newWorld(specOf(r.Int32N(60), proportional(rates), targets...), sizes...), 1 + r.Int32N(6)
+	return newFakeCluster(specOf(r.Int32N(60), proportional(rates), targets...), sizes...), 1 + r.Int32N(6)
 }
 
 // move is how many replicas moved at a time.
@@ -109,7 +109,7 @@ func within(log []move, window time.Duration) (n int64) {
 
 // step makes a pass that may end at any point, and reports how many replicas moved. While the
 // number of replicas asked for is steady these are all that ran and were stopped.
-func (w *world) step(t *testing.T, r *rand.Rand, steady bool) move {
+func (w *fakeCluster) step(t *testing.T, r *rand.Rand, steady bool) move {
 	t.Helper()
 	if r.IntN(3) > 0 {
 		w.run()
@@ -144,8 +144,8 @@ func (w *world) step(t *testing.T, r *rand.Rand, steady bool) move {
 
 // Pods that have yet to go after a write are not taken for ones that may go.
 func TestPodsThatAreGoingCountOnce(t *testing.T) {
-	w := newWorld(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
-	must(t, w.settle())
+	w := newFakeCluster(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+	must(t, w.converge())
 	w.in.Spec.Policy = priority("b", "a")
 	w.able[1] = 4
 	_, err := w.pass()
@@ -164,7 +164,7 @@ func TestPodsThatAreGoingCountOnce(t *testing.T) {
 // themselves before others run in their place.
 func TestNothingLeavesForPodsThatMayNotStay(t *testing.T) {
 	even, skewed := proportional(map[string]int32{"a": 1, "b": 1}), proportional(map[string]int32{"a": 1, "b": 3})
-	w := newWorld(specOf(20, skewed, targetOf("a", -1, -1), targetOf("b", -1, -1)), 5, 15)
+	w := newFakeCluster(specOf(20, skewed, targetOf("a", -1, -1), targetOf("b", -1, -1)), 5, 15)
 	for i, step := range []struct {
 		policy   v1alpha1.BalancerPolicy
 		staying  *int32

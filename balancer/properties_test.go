@@ -21,7 +21,7 @@ const cases = 3_000
 
 // scene is a random Balancer in the middle of its life: random sizes, pods in any state, a status
 // of an earlier pass, and targets that cannot be read or written.
-func scene(seed uint64) *world {
+func scene(seed uint64) *fakeCluster {
 	r := rand.New(rand.NewPCG(seed, 7))
 	spec := randomSpec(r, 6)
 	if r.IntN(3) == 0 {
@@ -31,7 +31,7 @@ func scene(seed uint64) *world {
 	for range spec.Targets {
 		sizes = append(sizes, r.Int32N(16))
 	}
-	w := newWorld(spec, sizes...)
+	w := newFakeCluster(spec, sizes...)
 	if r.IntN(2) == 0 {
 		if _, err := w.pass(); err != nil {
 			return w // Decide fails again, and the test with it
@@ -77,7 +77,7 @@ func randomPod(r *rand.Rand, now time.Time) podhealth.Pod {
 }
 
 // forAll runs a property on many scenes.
-func forAll(t *testing.T, property func(w *world, d Decision) error) {
+func forAll(t *testing.T, property func(w *fakeCluster, d Decision) error) {
 	t.Helper()
 	t.Parallel()
 	for seed := range uint64(cases) {
@@ -95,7 +95,7 @@ func forAll(t *testing.T, property func(w *world, d Decision) error) {
 // What can run, and what can run nowhere, are the replicas asked for and the excess of the
 // minimums; a probe is no part.
 func TestSumIsExact(t *testing.T) {
-	forAll(t, func(w *world, d Decision) error {
+	forAll(t, func(w *fakeCluster, d Decision) error {
 		p, total, err := w.shared()
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func TestSumIsExact(t *testing.T) {
 }
 
 // shared is a decision up to the shares of the targets, with the number that is shared.
-func (w *world) shared() (*pass, int32, error) {
+func (w *fakeCluster) shared() (*pass, int32, error) {
 	p, err := newPass(w.in)
 	if err != nil {
 		return nil, 0, err
@@ -131,8 +131,8 @@ func TestWrittenReplicasAreTheTotal(t *testing.T) {
 		for range spec.Targets {
 			sizes = append(sizes, r.Int32N(16))
 		}
-		w := newWorld(spec, sizes...)
-		must(t, w.settle())
+		w := newFakeCluster(spec, sizes...)
+		must(t, w.converge())
 		var low, high, sum int64
 		for i, target := range spec.Targets {
 			low += int64(ptr.Deref(target.MinReplicas, 0))
@@ -160,7 +160,7 @@ func shares(s v1alpha1.BalancerSpec, name string) bool {
 // No target is written below its minimum or above its maximum, but on the way there; none is
 // written that is pinned.
 func TestBoundsHold(t *testing.T) {
-	forAll(t, func(w *world, d Decision) error {
+	forAll(t, func(w *fakeCluster, d Decision) error {
 		for i, target := range w.in.Spec.Targets {
 			s := d.Status.Targets[i]
 			written := slices.ContainsFunc(d.Writes, func(w Write) bool { return w.Target == target.Name })
@@ -186,7 +186,7 @@ func TestBoundsHold(t *testing.T) {
 // The same input gives the same decision, in whatever order targets were observed, and the input
 // stays as it is.
 func TestDeterministic(t *testing.T) {
-	forAll(t, func(w *world, d Decision) error {
+	forAll(t, func(w *fakeCluster, d Decision) error {
 		before, err := json.Marshal(w.in.Status)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func TestDeterministic(t *testing.T) {
 // With rebalance false a pending copy may go first, because what is written elsewhere counts as
 // placed.
 func TestIdempotent(t *testing.T) {
-	forAll(t, func(w *world, d Decision) error {
+	forAll(t, func(w *fakeCluster, d Decision) error {
 		sticky := w.in.Spec.Policy.Rebalance != nil
 		for i := range 4 {
 			for i, s := range d.Status.Targets {
@@ -238,8 +238,8 @@ func TestNoReplicaMovesWithoutNeed(t *testing.T) {
 	for seed := range uint64(cases) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		spec := randomSpec(r, 6)
-		w := newWorld(spec, make([]int32, len(spec.Targets))...)
-		must(t, w.settle())
+		w := newFakeCluster(spec, make([]int32, len(spec.Targets))...)
+		must(t, w.converge())
 		writes := w.writes
 		for range 3 {
 			must(t, w.wait(stable+time.Second))
@@ -253,7 +253,7 @@ func TestNoReplicaMovesWithoutNeed(t *testing.T) {
 // Whatever happens, a pass leaves as many running replicas as are needed, or as there were. A pinned target
 // counts as it was last known. All that holds for two passes as well if the status of the first is lost.
 func TestNoRunningReplicaIsLost(t *testing.T) {
-	forAll(t, func(w *world, d Decision) error {
+	forAll(t, func(w *fakeCluster, d Decision) error {
 		p, _, err := w.shared()
 		if err != nil {
 			return err
@@ -296,7 +296,7 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 }
 
 // pinned reports whether a target cannot be read or must not be written.
-func (w *world) pinned(i int) bool {
+func (w *fakeCluster) pinned(i int) bool {
 	o := w.in.Targets[i]
 	_, conflict := w.in.Conflicts[o.Name]
 	return o.Err != nil || conflict

@@ -29,7 +29,7 @@ const (
 
 // slowly is a world whose pods take their time.
 type slowly struct {
-	*world
+	*fakeCluster
 	// delay is how long the pods of a target take to start where there is room, jitter how much
 	// longer some of them take.
 	delay  []time.Duration
@@ -124,7 +124,7 @@ func (s *slowly) play(until time.Time) (last time.Time, err error) {
 	return last, nil
 }
 
-// slowLoop is a random Balancer in a random world: some targets are able to run only so many, and
+// slowLoop is a random Balancer in a random fakeCluster: some targets are able to run only so many, and
 // some pods take longer to start than the timeout allows.
 func slowLoop(seed uint64, relief v1alpha1.Relief) *slowly {
 	r := rand.New(rand.NewPCG(seed, 21))
@@ -140,7 +140,7 @@ func slowLoop(seed uint64, relief v1alpha1.Relief) *slowly {
 	for range spec.Targets {
 		sizes = append(sizes, r.Int32N(16))
 	}
-	s := &slowly{world: newWorld(spec, sizes...), jitter: time.Duration(r.IntN(3)) * time.Minute}
+	s := &slowly{fakeCluster: newFakeCluster(spec, sizes...), jitter: time.Duration(r.IntN(3)) * time.Minute}
 	s.forgetful = r.IntN(4) == 0
 	if r.IntN(2) == 0 {
 		s.glances = r
@@ -173,7 +173,7 @@ func TestClosedLoopIsQuiet(t *testing.T) {
 				if err != nil {
 					bad++
 					if bad < 6 {
-						t.Errorf("seed %d: %v\n%s, able %v, delays %v + %v", seed, err, describe(s.world), s.able, s.delay, s.jitter)
+						t.Errorf("seed %d: %v\n%s, able %v, delays %v + %v", seed, err, describe(s.fakeCluster), s.able, s.delay, s.jitter)
 					}
 				}
 			}
@@ -189,9 +189,9 @@ func TestClosedLoopIsQuiet(t *testing.T) {
 func slowPair(t *testing.T, policy v1alpha1.BalancerPolicy) *slowly {
 	t.Helper()
 	s := &slowly{
-		world:  newWorld(specOf(10, withFallback(policy), targetOf("a", -1, -1), targetOf("b", -1, -1)), 5, 5),
-		delay:  []time.Duration{0, timeout + time.Minute},
-		jitter: 10 * time.Minute,
+		fakeCluster: newFakeCluster(specOf(10, withFallback(policy), targetOf("a", -1, -1), targetOf("b", -1, -1)), 5, 5),
+		delay:       []time.Duration{0, timeout + time.Minute},
+		jitter:      10 * time.Minute,
 	}
 	s.able[0], s.pods[0] = 0, nil
 	return s
@@ -254,8 +254,8 @@ func TestHealthyOnlySettles(t *testing.T) {
 		policy := withFallback(proportional(map[string]int32{"a": 2, "b": 3, "c": 1}))
 		policy.Relief = v1alpha1.ReliefHealthyOnly
 		s := &slowly{
-			world: newWorld(specOf(4, policy, targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1)), 0, 0, 0),
-			delay: []time.Duration{0, timeout + time.Minute, timeout + 2*time.Minute},
+			fakeCluster: newFakeCluster(specOf(4, policy, targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1)), 0, 0, 0),
+			delay:       []time.Duration{0, timeout + time.Minute, timeout + 2*time.Minute},
 		}
 		s.able = able
 		last, err := s.play(noon.Add(horizon))

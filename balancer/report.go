@@ -14,9 +14,9 @@ import (
 	"github.com/evenkeel/evenkeel/replica"
 )
 
-// kept is why targets keep their sizes, with the reasons of the event and of the condition. The first are those
+// keepsSize is why targets keep their sizes, with the reasons of the event and of the condition. The first are those
 // under which the least is known.
-var kept = []struct{ target, event, condition string }{
+var keepsSize = []struct{ target, event, condition string }{
 	{ReasonUnknown, ReasonTargetUnreadable, ReasonUnreadable},
 	{ReasonUnreadable, ReasonTargetUnreadable, ReasonUnreadable},
 	{ReasonMissing, ReasonTargetMissing, ReasonTargetMissing},
@@ -24,17 +24,17 @@ var kept = []struct{ target, event, condition string }{
 	{ReasonConflict, ReasonTargetConflict, ReasonTargetsLeftAlone},
 }
 
-// keptFor is the index in kept of the reason of a target; -1 if it does not keep its size.
-func keptFor(s v1alpha1.BalancerTargetStatus) int {
-	return slices.IndexFunc(kept, func(k struct{ target, event, condition string }) bool { return k.target == s.Reason })
+// keepsSizeFor is the index in keepsSize of the reason of a target; -1 if it does not keep its size.
+func keepsSizeFor(s v1alpha1.BalancerTargetStatus) int {
+	return slices.IndexFunc(keepsSize, func(k struct{ target, event, condition string }) bool { return k.target == s.Reason })
 }
 
 func (p *pass) events(writes []Write) (events podhealth.Events) {
 	for _, t := range p.targets {
 		name, s := t.spec.Name, t.status
 		again := s.Reason == ReasonSecondWriter && !replica.NewlyLeftAlone(t.before.Overwrites, s.Overwrites)
-		if i := keptFor(s); i >= 0 && t.before.Reason != s.Reason && !again {
-			events.Add(v1.EventTypeWarning, kept[i].event, name, "target %s: %s", name, s.Message)
+		if i := keepsSizeFor(s); i >= 0 && t.before.Reason != s.Reason && !again {
+			events.Add(v1.EventTypeWarning, keepsSize[i].event, name, "target %s: %s", name, s.Message)
 		}
 		t.health.Now.Fallback(&events, "target", name, t.before.Capacity, t.found)
 	}
@@ -49,9 +49,9 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) []metav1.Condition {
 	var alone, blocked []string
 	var pending int64
-	gravest := len(kept)
+	gravest := len(keepsSize)
 	for i, t := range s.Targets {
-		if k := keptFor(t); k >= 0 {
+		if k := keepsSizeFor(t); k >= 0 {
 			alone, gravest = append(alone, t.Name+": "+t.Message), min(gravest, k)
 		}
 		if t.Capacity != nil {
@@ -61,7 +61,7 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 	}
 	left := podhealth.Because{}
 	if len(alone) > 0 {
-		left = podhealth.Because{Reason: kept[gravest].condition, Message: strings.Join(alone, "; ")}
+		left = podhealth.Because{Reason: keepsSize[gravest].condition, Message: strings.Join(alone, "; ")}
 	}
 	balanced := p.balanced(left, pending)
 	return podhealth.Conditions(before, []metav1.Condition{

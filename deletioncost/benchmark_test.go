@@ -12,7 +12,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, pods := range []int{100, 1_000, 10_000} {
 		for _, stands := range []bool{false, true} {
 			b.Run(fmt.Sprintf("pods=%d/written=%t", pods, stands), func(b *testing.B) {
-				w := newWorld(zoneRule(1), hostRule(1))
+				w := newFakeReplicaSet(zoneRule(1), hostRule(1))
 				for i := range max(3, pods/2) {
 					w.node(string(rune('a' + i%3)))
 				}

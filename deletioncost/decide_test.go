@@ -16,8 +16,8 @@ import (
 )
 
 // zones makes a world with a node per zone and so many pods on it.
-func zonesOf(rule v1.TopologySpreadConstraint, pods ...int) *world {
-	w := newWorld(rule)
+func zonesOf(rule v1.TopologySpreadConstraint, pods ...int) *fakeReplicaSet {
+	w := newFakeReplicaSet(rule)
 	for i, n := range pods {
 		on := w.node(string(rune('a' + i)))
 		for range n {
@@ -28,7 +28,7 @@ func zonesOf(rule v1.TopologySpreadConstraint, pods ...int) *world {
 }
 
 // decide decides without writing.
-func (w *world) decide(t *testing.T) Decision {
+func (w *fakeReplicaSet) decide(t *testing.T) Decision {
 	t.Helper()
 	d, err := Decide(w.input())
 	if err != nil {
@@ -38,7 +38,7 @@ func (w *world) decide(t *testing.T) Decision {
 }
 
 // costs are the costs of the pods of each zone, in order of the zones and from the pod that stays the longest.
-func (w *world) costs() string {
+func (w *fakeReplicaSet) costs() string {
 	byNode := map[string][]int{}
 	for _, p := range w.pods {
 		n, _ := strconv.Atoi(p.Annotations[v1.PodDeletionCost])
@@ -74,7 +74,7 @@ func TestCostsFollowLevels(t *testing.T) {
 			if got := w.decide(t); got.Message() != tt.message {
 				t.Errorf("got %q, want %q", got.Message(), tt.message)
 			}
-			w.settle(t)
+			w.converge(t)
 			if got := w.costs(); got != tt.costs {
 				t.Errorf("got costs %s, want %s", got, tt.costs)
 			}
@@ -89,7 +89,7 @@ func TestWritesOfANewSet(t *testing.T) {
 		{3, 1, 0}, {6, 1, 3}, {9, 1, 6}, {30, 1, 27}, {30, 2, 24}, {30, 5, 15}, {30, 10, 0}, {1000, 1, 997}, {1000, 5, 985},
 	} {
 		w := zonesOf(zoneRule(int32(tt.skew)), (tt.pods+2)/3, (tt.pods+1)/3, tt.pods/3)
-		if got := w.settle(t); got != tt.writes {
+		if got := w.converge(t); got != tt.writes {
 			t.Errorf("%d pods with maxSkew %d: %d writes, want %d", tt.pods, tt.skew, got, tt.writes)
 		}
 	}
@@ -99,7 +99,7 @@ func TestWritesOfANewSet(t *testing.T) {
 func TestComingAndGoing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := draw(t, 40)
-		allowed, writes := len(w.pods), w.settle(t)
+		allowed, writes := len(w.pods), w.converge(t)
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "churn"), 2))
 		for range 60 {
 			w.now = w.now.Add(time.Minute)
@@ -110,7 +110,7 @@ func TestComingAndGoing(t *testing.T) {
 				w.pods = slices.Delete(w.pods, i, i+1)
 			}
 			allowed++
-			if writes += w.settle(t); writes > allowed {
+			if writes += w.converge(t); writes > allowed {
 				t.Fatalf("%d writes for %d pods that came or went", writes, allowed)
 			}
 		}
@@ -120,12 +120,12 @@ func TestComingAndGoing(t *testing.T) {
 // A pod that is replaced in its zone leaves the costs of the others as they are.
 func TestAReplacementTakesTheLevel(t *testing.T) {
 	w := zonesOf(zoneRule(1), 10, 10, 10)
-	w.settle(t)
+	w.converge(t)
 	want := w.costs()
 	gone := w.pods[4]
 	w.pods = slices.Delete(slices.Clone(w.pods), 4, 5)
 	w.add(w.nodes[0], 0, "new")
-	if n := w.settle(t); n > 1 {
+	if n := w.converge(t); n > 1 {
 		t.Errorf("%d writes", n)
 	}
 	if got := w.costs(); got != want || w.pods[len(w.pods)-1].Annotations[v1.PodDeletionCost] != gone.Annotations[v1.PodDeletionCost] {
@@ -153,8 +153,8 @@ func TestForeignCostsAreNeverWritten(t *testing.T) {
 			if d.Foreign != 1 {
 				t.Errorf("%d foreign costs, want 1", d.Foreign)
 			}
-			w.settle(t)
-			if again := w.settle(t); again > 0 {
+			w.converge(t)
+			if again := w.converge(t); again > 0 {
 				t.Errorf("%d writes again", again)
 			}
 			order := w.deletion()
@@ -173,7 +173,7 @@ func TestForeignCostsAreNeverWritten(t *testing.T) {
 // A cost of ours that somebody changes is theirs from then on.
 func TestAChangedCostIsForeign(t *testing.T) {
 	w := zonesOf(zoneRule(1), 2, 2, 2)
-	w.settle(t)
+	w.converge(t)
 	w.pods[1].Annotations[v1.PodDeletionCost] = "7"
 	apply(Release(w.pods))
 	if got := w.pods[1].Annotations[v1.PodDeletionCost]; got != "7" {
@@ -196,7 +196,7 @@ func TestOnlyReadyPodsCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := zonesOf(zoneRule(1), 3, 3, 3)
 			change(w.pods[1])
-			w.settle(t)
+			w.converge(t)
 			if got := w.pods[1].Annotations; len(got) > 0 {
 				t.Errorf("it has %v", got)
 			}
@@ -212,7 +212,7 @@ func TestWhatTheConstraintsCount(t *testing.T) {
 	t.Run("pods of another workload", func(t *testing.T) {
 		w := zonesOf(zoneRule(1), 2, 2, 2)
 		w.other = []*v1.Pod{w.pod(w.nodes[0], 0, "x"), w.pod(w.nodes[0], 0, "y")}
-		w.settle(t)
+		w.converge(t)
 		if got := w.costs(); got != "[-2 -3][0 -1][0 -1]" {
 			t.Errorf("got costs %s", got)
 		}
@@ -224,7 +224,7 @@ func TestWhatTheConstraintsCount(t *testing.T) {
 		other := w.pod(w.nodes[0], 0, "x")
 		other.Labels["pod-template-hash"] = "2"
 		w.other = []*v1.Pod{other}
-		w.settle(t)
+		w.converge(t)
 		if got := w.costs(); got != "[0 -1][0 -1][0 -1]" {
 			t.Errorf("got costs %s", got)
 		}
@@ -232,7 +232,7 @@ func TestWhatTheConstraintsCount(t *testing.T) {
 	t.Run("nodes without the key", func(t *testing.T) {
 		w := zonesOf(zoneRule(1), 2, 2, 2)
 		delete(w.nodes[2].Labels, v1.LabelTopologyZone)
-		w.settle(t)
+		w.converge(t)
 		if got := w.costs(); got != "[0 -1][0 -1][0 0]" {
 			t.Errorf("got costs %s", got)
 		}
@@ -252,7 +252,7 @@ func TestWhatTheConstraintsCount(t *testing.T) {
 	})
 	t.Run("an empty zone, and minDomains", func(t *testing.T) {
 		w := zonesOf(zoneRule(2), 3, 3, 0)
-		w.settle(t)
+		w.converge(t)
 		if got := w.costs(); got != "[0 0 -1][0 0 -1][]" {
 			t.Errorf("got costs %s", got)
 		}
@@ -268,7 +268,7 @@ func TestWhatTheConstraintsCount(t *testing.T) {
 
 func TestWithoutConstraints(t *testing.T) {
 	w := zonesOf(zoneRule(1), 2, 2, 2)
-	w.settle(t)
+	w.converge(t)
 	for _, p := range w.pods {
 		p.Spec.TopologySpreadConstraints = nil
 	}
@@ -294,7 +294,7 @@ func TestWorkloadSpreadsAreLeftAlone(t *testing.T) {
 // Over zones first, and within a zone over nodes: neither gets more uneven than it must.
 func TestZonesAndNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(hostRule(1), zoneRule(1))
+		w := newFakeReplicaSet(hostRule(1), zoneRule(1))
 		zones, per, pods := rapid.IntRange(1, 3).Draw(t, "zones"), rapid.IntRange(1, 4).Draw(t, "nodes"), rapid.IntRange(1, 40).Draw(t, "pods")
 		for i := range zones * per {
 			w.node(string(rune('a' + i%zones)))
@@ -303,8 +303,8 @@ func TestZonesAndNodes(t *testing.T) {
 		for i := range pods {
 			w.add(w.nodes[i%len(w.nodes)], time.Duration(r.IntN(100_000))*time.Second, strconv.Itoa(r.IntN(1<<30)))
 		}
-		w.settle(t)
-		if again := w.settle(t); again > 0 {
+		w.converge(t)
+		if again := w.converge(t); again > 0 {
 			t.Fatalf("%d writes again", again)
 		}
 		order := w.deletion()
@@ -323,11 +323,11 @@ func TestZonesAndNodes(t *testing.T) {
 func TestNodesFirst(t *testing.T) {
 	host, soft := hostRule(1), zoneRule(1)
 	host.WhenUnsatisfiable, soft.WhenUnsatisfiable = v1.DoNotSchedule, v1.ScheduleAnyway
-	w := newWorld(host, soft)
+	w := newFakeReplicaSet(host, soft)
 	for i := range 12 {
 		w.add(w.node(string(rune('a'+i%3))), time.Duration(i)*time.Hour, strconv.Itoa(i*7919%13))
 	}
-	if n := w.settle(t); n != 9 {
+	if n := w.converge(t); n != 9 {
 		t.Errorf("%d writes", n)
 	}
 	order := w.deletion()
@@ -360,7 +360,7 @@ func TestSameAnswer(t *testing.T) {
 
 // Of the pods of a zone, those on a cordoned node get the levels that go first, if they need a write anyway.
 func TestCordonedNodesFirst(t *testing.T) {
-	w := newWorld(zoneRule(1))
+	w := newFakeReplicaSet(zoneRule(1))
 	cordoned, other, b := w.node("a"), w.node("a"), w.node("b")
 	cordoned.Spec.Unschedulable = true
 	doomed := w.add(cordoned, 3*time.Hour, "1")
@@ -368,7 +368,7 @@ func TestCordonedNodesFirst(t *testing.T) {
 		w.add(n, time.Hour, strconv.Itoa(w.made))
 	}
 	w.pods[1].CreationTimestamp = metav1.NewTime(w.now.Add(-9 * time.Hour))
-	w.settle(t)
+	w.converge(t)
 	if got := doomed.Annotations[v1.PodDeletionCost]; got != "-2" {
 		t.Errorf("the pod on the cordoned node has cost %q", got)
 	}

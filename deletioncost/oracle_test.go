@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a ReplicaSet on nodes.
-type world struct {
+// fakeReplicaSet is a ReplicaSet on nodes.
+type fakeReplicaSet struct {
 	nodes []*v1.Node
 	pods  []*v1.Pod
 	other []*v1.Pod
@@ -39,11 +39,11 @@ func hostRule(maxSkew int32) v1.TopologySpreadConstraint {
 	return c
 }
 
-func newWorld(rule ...v1.TopologySpreadConstraint) *world {
-	return &world{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rule: rule}
+func newFakeReplicaSet(rule ...v1.TopologySpreadConstraint) *fakeReplicaSet {
+	return &fakeReplicaSet{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rule: rule}
 }
 
-func (w *world) node(zone string) *v1.Node {
+func (w *fakeReplicaSet) node(zone string) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%03d", len(w.nodes))}}
 	n.Labels = map[string]string{v1.LabelHostname: n.Name}
 	if zone != "" {
@@ -54,7 +54,7 @@ func (w *world) node(zone string) *v1.Node {
 }
 
 // pod makes a ready pod of some age.
-func (w *world) pod(n *v1.Node, age time.Duration, uid string) *v1.Pod {
+func (w *fakeReplicaSet) pod(n *v1.Node, age time.Duration, uid string) *v1.Pod {
 	w.made++
 	at := metav1.NewTime(w.now.Add(-age))
 	p := &v1.Pod{
@@ -68,18 +68,18 @@ func (w *world) pod(n *v1.Node, age time.Duration, uid string) *v1.Pod {
 	return p
 }
 
-func (w *world) add(n *v1.Node, age time.Duration, uid string) *v1.Pod {
+func (w *fakeReplicaSet) add(n *v1.Node, age time.Duration, uid string) *v1.Pod {
 	p := w.pod(n, age, uid)
 	w.pods = append(w.pods, p)
 	return p
 }
 
-func (w *world) input() *Input {
+func (w *fakeReplicaSet) input() *Input {
 	return &Input{Request: Spread, Pods: w.pods, Others: w.other, Nodes: w.nodes}
 }
 
-// settle decides and writes; it returns the number of writes.
-func (w *world) settle(t require) int {
+// converge decides and writes; it returns the number of writes.
+func (w *fakeReplicaSet) converge(t require) int {
 	t.Helper()
 	d, err := Decide(w.input())
 	if err != nil {
@@ -107,7 +107,7 @@ func apply(writes []Write) {
 }
 
 // deletion is the order in which the controller of ReplicaSets deletes the pods now.
-func (w *world) deletion() []*v1.Pod {
+func (w *fakeReplicaSet) deletion() []*v1.Pod {
 	on := map[string]int{}
 	for _, p := range w.pods {
 		on[p.Spec.NodeName]++
@@ -121,12 +121,12 @@ func (w *world) deletion() []*v1.Pod {
 }
 
 // down deletes n pods at once.
-func (w *world) down(n int) {
+func (w *fakeReplicaSet) down(n int) {
 	w.pods = w.deletion()[n:]
 }
 
 // skew is the skew over a key of so many of the pods, others included, over all nodes.
-func (w *world) skew(key string, pods []*v1.Pod) int {
+func (w *fakeReplicaSet) skew(key string, pods []*v1.Pod) int {
 	in, count := map[string]string{}, map[string]int{}
 	for _, n := range w.nodes {
 		if value, has := n.Labels[key]; has {
@@ -147,7 +147,7 @@ func (w *world) skew(key string, pods []*v1.Pod) int {
 }
 
 // best is the least skew that any n of the pods can have: all choices are tried.
-func (w *world) best(key string, n int) int {
+func (w *fakeReplicaSet) best(key string, n int) int {
 	least := 1 << 30
 	for chosen := range 1 << len(w.pods) {
 		var kept []*v1.Pod
@@ -165,7 +165,7 @@ func (w *world) best(key string, n int) int {
 
 // greedy is the least skew for any number of pods, found by deleting from the fullest domain. That
 // it is the least is checked against best.
-func (w *world) greedy(key string) []int {
+func (w *fakeReplicaSet) greedy(key string) []int {
 	pods, in := slices.Clone(w.pods), map[string]string{}
 	for _, n := range w.nodes {
 		in[n.Name] = n.Labels[key]
@@ -190,8 +190,8 @@ func (w *world) greedy(key string) []int {
 }
 
 // draw makes a random ReplicaSet with at most so many pods, as a scheduler might have left it, or not.
-func draw(t *rapid.T, most int) *world {
-	w := newWorld(zoneRule(rapid.Int32Range(1, 4).Draw(t, "maxSkew")))
+func draw(t *rapid.T, most int) *fakeReplicaSet {
+	w := newFakeReplicaSet(zoneRule(rapid.Int32Range(1, 4).Draw(t, "maxSkew")))
 	zones := rapid.IntRange(1, 4).Draw(t, "zones")
 	for i := range rapid.IntRange(zones, 3*zones).Draw(t, "nodes") {
 		w.node(string(rune('a' + i%zones)))
@@ -218,8 +218,8 @@ func draw(t *rapid.T, most int) *world {
 func TestNoChoiceIsMoreLevel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := draw(t, 9)
-		w.settle(t)
-		if again := w.settle(t); again > 0 {
+		w.converge(t)
+		if again := w.converge(t); again > 0 {
 			t.Fatalf("%d writes again", again)
 		}
 		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "later")) * time.Second)
@@ -240,7 +240,7 @@ func TestNoChoiceIsMoreLevel(t *testing.T) {
 func TestLevelAllTheWayDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := draw(t, 60)
-		w.settle(t)
+		w.converge(t)
 		greedy := w.greedy(v1.LabelTopologyZone)
 		at := func(pods []*v1.Pod) {
 			if skew, allowed := w.skew(v1.LabelTopologyZone, pods), max(greedy[len(pods)], int(w.rule[0].MaxSkew)); skew > allowed {
@@ -255,7 +255,7 @@ func TestLevelAllTheWayDown(t *testing.T) {
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "later")) * time.Second)
 			w.down(rapid.IntRange(1, min(7, len(w.pods))).Draw(t, "down"))
 			at(w.pods)
-			if writes := w.settle(t); writes > 0 {
+			if writes := w.converge(t); writes > 0 {
 				t.Fatalf("%d writes after a scale-down", writes)
 			}
 		}
@@ -266,7 +266,7 @@ func TestLevelAllTheWayDown(t *testing.T) {
 // within ten minutes, nearly half could do without a cost by the order of the moment. But the same
 // pods are far from level whenever their age doubles.
 func TestTheOwnOrderDoesNotLast(t *testing.T) {
-	w := newWorld(zoneRule(1))
+	w := newFakeReplicaSet(zoneRule(1))
 	for i := range 1000 {
 		w.node(string(rune('a' + i%3)))
 	}

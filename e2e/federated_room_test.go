@@ -189,7 +189,7 @@ func (w *federatedWorld) quota(ctx context.Context, t *testing.T) {
 	s.close(ctx, t)
 }
 
-// Berlin refuses the local object (E1): its share goes elsewhere, and comes back when berlin
+// Berlin refuses the local object: its share goes elsewhere, and comes back when berlin
 // accepts it, which is tried again after a minute.
 func (w *federatedWorld) refused(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "refused", anyRoom, anyRoom, anyRoom)

@@ -43,10 +43,10 @@ func TestFederatedReplicaSets(t *testing.T) {
 		"a new template":                                 w.rollout,
 		"deleted without its pods":                       w.orphaned,
 		"somebody else's object of that name":            w.overwritten,
-		"a cluster has no room (S1)":                     w.smallCluster,
-		"only in trouble elsewhere (S5)":                 w.mainCluster,
-		"what runs does not move (S7)":                   w.sticky,
-		"minimums that do not fit (S7b)":                 w.minimums,
+		"a cluster has no room":                          w.smallCluster,
+		"only in trouble elsewhere":                      w.mainCluster,
+		"what runs does not move":                        w.sticky,
+		"minimums that do not fit":                       w.minimums,
 		"nodes vanish and return":                        w.nodesVanish,
 		"a quota":                                        w.quota,
 		"admission refuses the local object":             w.refused,
@@ -147,11 +147,11 @@ func (w *federatedWorld) preferences(ctx context.Context, t *testing.T) {
 		documented []int32
 	}{
 		{"6:3:1", 50, weights(6, 3, 1), []int32{30, 15, 5}},
-		{"2:1:1 (S6)", 50, weights(2, 1, 1), []int32{25, 13, 12}},
-		{"at most 20 in one (S4)", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, -1), "cork": entryOf(1, -1, 20)}, []int32{17, 17, 16}},
+		{"2:1:1", 50, weights(2, 1, 1), []int32{25, 13, 12}},
+		{"at most 20 in one", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, -1), "cork": entryOf(1, -1, 20)}, []int32{17, 17, 16}},
 		{"minimum and maximum together", 50, entriesOf(entryOf(6, -1, 12), entryOf(3, 5, -1), entryOf(1, 20, 30)), []int32{12, 18, 20}},
-		{"no weight, a minimum of 20 (S3)", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(0, 20, -1)}, []int32{20, 20, 10}},
-		{"two in each, by maximum (S2)", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, 2)}, []int32{2, 2, 2}},
+		{"no weight, a minimum of 20", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(0, 20, -1)}, []int32{20, 20, 10}},
+		{"two in each, by maximum", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, 2)}, []int32{2, 2, 2}},
 		{"2:1 with a minimum of 1", 2, entriesOf(entryOf(2, 1, -1), entryOf(1, 1, -1), entryOf(0, -1, -1)), []int32{1, 1, 0}},
 	} {
 		s.change(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) {

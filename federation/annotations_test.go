@@ -72,7 +72,7 @@ func TestAnnotations(t *testing.T) {
 	} {
 		w := abc(t, c.spec)
 		w.in.Annotations, w.in.Spec.LocalKind = c.annotations, c.kind
-		w.settle()
+		w.converge()
 		w.want(c.want, name)
 		if name == "beside the spec" {
 			if _, _, message := w.condition(v1alpha1.ConditionPreferencesClear); !strings.Contains(message, "is ignored because spec.preferences is set") {

@@ -39,13 +39,13 @@ func BenchmarkDecideFallback(b *testing.B) {
 	}
 }
 
-func settledWorld(n int) *world {
-	w := newWorld(&testing.T{}, specOf(int32(20*n), nil))
+func settledWorld(n int) *fakeFleet {
+	w := newFakeFleet(&testing.T{}, specOf(int32(20*n), nil))
 	w.in.Spec.Preferences = everywhere(entry(1, -1, 1))
 	for i := range n {
 		w.join(fmt.Sprintf("cluster-%03d", i), nil)
 	}
-	w.settle()
+	w.converge()
 	w.observe()
 	return w
 }

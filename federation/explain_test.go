@@ -16,7 +16,7 @@ func TestExplainIsTheDecision(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		names := []string{"a", "b", "c", "d", "e"}[:2+r.IntN(4)]
-		w := newWorld(t, randomSpec(r, names))
+		w := newFakeFleet(t, randomSpec(r, names))
 		for _, name := range names {
 			p := w.join(name, map[string]string{"region": []string{"eu", "us"}[r.IntN(2)]})
 			p.able = r.Int32N(30)
@@ -82,8 +82,8 @@ func checkExplanation(t *testing.T, seed uint64, in Input) {
 func TestExplainedArithmetic(t *testing.T) {
 	p := weighted(map[string]int32{"a": 2, "b": 1, "c": 1})
 	p.Clusters["b"] = entry(-1, 10, 1)
-	w := newWorld(t, specOf(50, p), "a", "b", "c")
-	w.settle()
+	w := newFakeFleet(t, specOf(50, p), "a", "b", "c")
+	w.converge()
 	w.place("c").able = 6
 	w.wait(act + 1e9)
 	w.wait(act + 1e9)
@@ -103,8 +103,8 @@ func TestExplainedArithmetic(t *testing.T) {
 
 // What is awaited is said with its time.
 func TestExplainedTimes(t *testing.T) {
-	w := newWorld(t, specOf(10, everywhere(entry(-1, -1, 1))), "a", "b")
-	w.settle()
+	w := newFakeFleet(t, specOf(10, everywhere(entry(-1, -1, 1))), "a", "b")
+	w.converge()
 	awaited := func() string {
 		t.Helper()
 		w.observe()
@@ -118,17 +118,17 @@ func TestExplainedTimes(t *testing.T) {
 		t.Errorf("settled: %q", text)
 	}
 	w.place("a").able = 2
-	w.settle()
+	w.converge()
 	if text := awaited(); text != "3 replicas not running yet: what does not run by 2026-07-01T12:05:00Z is started elsewhere" {
 		t.Errorf("starting: %q", text)
 	}
 	w.wait(act + 1e9)
 	w.place("a").able = 20
-	w.settle()
+	w.converge()
 	if text := awaited(); !strings.HasPrefix(text, "if it stays as it is until 2026-07-01T12:10:01Z") {
 		t.Errorf("recovered: %q", text)
 	}
-	w = newWorld(t, specOf(10, everywhere(entry(-1, -1, 1))), "a", "b")
+	w = newFakeFleet(t, specOf(10, everywhere(entry(-1, -1, 1))), "a", "b")
 	w.place("a").refuses = "no"
 	w.pass()
 	if text := awaited(); text != "the write that failed is tried again at 2026-07-01T12:00:01Z" {

@@ -19,13 +19,13 @@ var (
 
 // loop is a random object in a random world of 2 to 10 clusters; some of them are able to run only
 // so many.
-func loop(t *testing.T, seed uint64) (w *world, blocked int) {
+func loop(t *testing.T, seed uint64) (w *fakeFleet, blocked int) {
 	r := rand.New(rand.NewPCG(seed, 13))
 	var names []string
 	for i := range 2 + r.IntN(9) {
 		names = append(names, string(rune('a'+i)))
 	}
-	w = newWorld(t, randomSpec(r, names))
+	w = newFakeFleet(t, randomSpec(r, names))
 	w.in.Key = fmt.Sprintf("shop/web-%d", seed)
 	w.forgetful = r.IntN(2) == 0
 	for _, name := range names {
@@ -89,7 +89,7 @@ func TestClosedLoopSettles(t *testing.T) {
 }
 
 // runningIn is how many replicas run in each cluster.
-func (w *world) runningIn() map[string]int32 {
+func (w *fakeFleet) runningIn() map[string]int32 {
 	of := map[string]int32{}
 	for _, p := range w.places {
 		of[p.Name] = podhealth.Count(p.pods, act, w.in.Now).Running
@@ -99,7 +99,7 @@ func (w *world) runningIn() map[string]int32 {
 
 // rounds plays some rounds more than are allowed, and returns after how many nothing was written any
 // more.
-func (w *world) rounds(limit int) (int, []string) {
+func (w *fakeFleet) rounds(limit int) (int, []string) {
 	var history []string
 	for range limit + 3 {
 		w.wait(act + time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/replica"
 )
 
-// observe takes in what is known of a cluster. The status of one that is of no interest stays empty.
+// observe records what is known of a cluster. The status of one that is of no interest stays empty.
 func (p *pass) observe(m *member) {
 	switch {
 	case m.Reach == Reachable:
@@ -40,7 +40,7 @@ func (p *pass) observe(m *member) {
 	}
 }
 
-// observeLocal takes in what was found in a cluster that can be reached.
+// observeLocal records what was found in a cluster that can be reached.
 func (p *pass) observeLocal(m *member) {
 	l, before := m.Local, &m.before
 	if m.entry == "" && (l.Foreign || !l.Exists && before.Name == "") {
@@ -101,7 +101,7 @@ func (m *member) tookOver(revision string) bool {
 // edited reports whether somebody else has changed the number of replicas.
 func (l *Local) edited() bool { return l.Exists && l.Written != nil && *l.Written != l.Replicas }
 
-// observeSecondWriter takes in whether something else also writes the local object, such as a
+// observeSecondWriter records whether something else also writes the local object, such as a
 // HorizontalPodAutoscaler in the cluster. What is changed now and then is put right. What is changed
 // again and again is put right less often, and counts with its share meanwhile, if it has as many.
 func (p *pass) observeSecondWriter(m *member) {

@@ -10,14 +10,14 @@ import (
 
 // autoscale has an autoscaler in cluster b want a number of replicas, and look every 15 seconds. It
 // returns how often b was written.
-func (w *world) autoscale(wants int32, d time.Duration) (writes int) {
+func (w *fakeFleet) autoscale(wants int32, d time.Duration) (writes int) {
 	before := len(w.writes)
 	for range d / (15 * time.Second) {
 		w.in.Now = w.in.Now.Add(15 * time.Second)
 		if wants >= 0 {
 			w.place("b").Local.Replicas = wants
 		}
-		w.settle()
+		w.converge()
 	}
 	for _, write := range w.writes[before:] {
 		if write.Cluster == "b" {
@@ -75,7 +75,7 @@ func TestSecondWriterKeepsItsShare(t *testing.T) {
 func TestSecondWriterLeavesTheStatusQuiet(t *testing.T) {
 	w := even(t)
 	w.autoscale(24, 2*time.Minute)
-	w.settle()
+	w.converge()
 	stored := w.in.Status.DeepCopy()
 	w.autoscale(24, time.Minute)
 	if !equalJSON(t, *stored, w.in.Status) {
@@ -88,7 +88,7 @@ func TestSecondWriterAndAChangedObject(t *testing.T) {
 	w := even(t)
 	w.autoscale(24, 2*time.Minute)
 	w.in.Generation++
-	w.settle()
+	w.converge()
 	w.want("16 16 16", "changed")
 }
 
@@ -98,7 +98,7 @@ func TestSecondWriterOfTheContent(t *testing.T) {
 	for range 100 {
 		w.place("b").Local.Revision = ""
 		w.in.Now = w.in.Now.Add(5 * time.Second)
-		w.settle()
+		w.converge()
 	}
 	if n := len(w.writes); n > 6 || w.in.Status.Clusters[1].Reason != ReasonSecondWriter {
 		t.Errorf("%d writes, %+v", n, w.in.Status.Clusters[1])
@@ -137,6 +137,6 @@ func TestWhatIsNoSecondWriter(t *testing.T) {
 	if o := w.in.Status.Clusters[1].Overwrites; o == nil || o.Count != 1 {
 		t.Errorf("%+v", o)
 	}
-	w.settle()
+	w.converge()
 	w.want("16 16 16", "it answers")
 }

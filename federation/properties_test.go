@@ -17,7 +17,7 @@ import (
 // forAll plays random lives of objects: clusters fill up and empty, are lost and return, refuse
 // writes, lose their objects or have them edited, while numbers and limits change. The property is
 // checked for every decision, before it is carried out.
-func forAll(t *testing.T, property func(t *rapid.T, w *world, d Decision)) {
+func forAll(t *testing.T, property func(t *rapid.T, w *fakeFleet, d Decision)) {
 	t.Helper()
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -38,11 +38,11 @@ func forAll(t *testing.T, property func(t *rapid.T, w *world, d Decision)) {
 	})
 }
 
-func drawWorld(t *testing.T, rt *rapid.T) *world {
+func drawWorld(t *testing.T, rt *rapid.T) *fakeFleet {
 	t.Helper()
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 3))
 	names := []string{"a", "b", "c", "d", "e", "f"}[:rapid.IntRange(1, 6).Draw(rt, "clusters")]
-	w := newWorld(t, randomSpec(r, names))
+	w := newFakeFleet(t, randomSpec(r, names))
 	w.forgetful = rapid.Bool().Draw(rt, "forgetful")
 	if rapid.Bool().Draw(rt, "limited") {
 		w.in.Spec.MaxMovesPerMinute = new(rapid.Int32Range(1, 4).Draw(rt, "moves"))
@@ -54,7 +54,7 @@ func drawWorld(t *testing.T, rt *rapid.T) *world {
 }
 
 // mishap changes something of the world.
-func (w *world) mishap(t *rapid.T) {
+func (w *fakeFleet) mishap(t *rapid.T) {
 	p := w.places[rapid.IntRange(0, len(w.places)-1).Draw(t, "cluster")]
 	switch rapid.IntRange(0, 10).Draw(t, "mishap") {
 	case 10:
@@ -82,7 +82,7 @@ func (w *world) mishap(t *rapid.T) {
 
 // What runs where it is placed, and what has no place, is what is asked for.
 func TestSumIsExact(t *testing.T) {
-	forAll(t, func(t *rapid.T, w *world, d Decision) {
+	forAll(t, func(t *rapid.T, w *fakeFleet, d Decision) {
 		sum := int64(d.Status.Unplaced)
 		var kept, copies int64 // a probe that runs is a copy until its cluster is known to be able to run it
 		for _, s := range d.Status.Clusters {
@@ -107,7 +107,7 @@ func TestSumIsExact(t *testing.T) {
 // The conditions agree with each other and with the pods: what runs where it should is placed, and nothing is
 // settled as long as fewer run than are asked for, or a cluster has an earlier template.
 func TestConditionsAgree(t *testing.T) {
-	forAll(t, func(t *rapid.T, w *world, d Decision) {
+	forAll(t, func(t *rapid.T, w *fakeFleet, d Decision) {
 		s, total := d.Status, int64(*w.in.Spec.Replicas)
 		holds := func(kind string) bool { return meta.IsStatusConditionTrue(s.Conditions, kind) }
 		var running, inPlace int64
@@ -134,7 +134,7 @@ func TestConditionsAgree(t *testing.T) {
 // No cluster is to have more than its maximum, or than it has if it is to get nothing more; nothing
 // is written where nobody answers, and no change goes further than it should.
 func TestBoundsHold(t *testing.T) {
-	forAll(t, func(t *rapid.T, w *world, d Decision) {
+	forAll(t, func(t *rapid.T, w *fakeFleet, d Decision) {
 		for _, write := range d.Writes {
 			p := w.place(write.Cluster)
 			i := slices.IndexFunc(d.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == write.Cluster })
@@ -168,7 +168,7 @@ func TestBoundsHold(t *testing.T) {
 
 // The same input gives the same bytes, in whatever order clusters were observed, and stays as it is.
 func TestDeterministic(t *testing.T) {
-	forAll(t, func(t *rapid.T, w *world, d Decision) {
+	forAll(t, func(t *rapid.T, w *fakeFleet, d Decision) {
 		status := w.in.Status.DeepCopy()
 		slices.Reverse(w.in.Clusters)
 		again, err := Decide(w.in)
@@ -185,7 +185,7 @@ func TestDeterministic(t *testing.T) {
 // A decision leaves as many running replicas as can be placed, or as there were. Those in clusters
 // that are lost do not count.
 func TestNoRunningReplicaIsLost(t *testing.T) {
-	forAll(t, func(t *rapid.T, w *world, d Decision) {
+	forAll(t, func(t *rapid.T, w *fakeFleet, d Decision) {
 		var before, after int32
 		for _, p := range w.places {
 			if p.Reach == Lost {
@@ -211,7 +211,7 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 // Within a minute no more running replicas leave for another cluster than the limit says, however
 // often it is decided.
 func TestMovesAreLimited(t *testing.T) {
-	forAll(t, func(t *rapid.T, w *world, d Decision) {
+	forAll(t, func(t *rapid.T, w *fakeFleet, d Decision) {
 		limit := w.in.Spec.MaxMovesPerMinute
 		if limit == nil {
 			return
@@ -231,7 +231,7 @@ func TestMovesAreLimited(t *testing.T) {
 
 // Every number is explained, and every write says why.
 func TestEveryNumberIsExplained(t *testing.T) {
-	forAll(t, func(t *rapid.T, _ *world, d Decision) {
+	forAll(t, func(t *rapid.T, _ *fakeFleet, d Decision) {
 		for _, s := range d.Status.Clusters {
 			if s.Reason == "" || s.Message == "" {
 				t.Fatalf("%+v", s)

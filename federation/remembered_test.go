@@ -11,16 +11,16 @@ func TestFullClusterIsRemembered(t *testing.T) {
 	for _, rebalance := range []bool{true, false} {
 		p := weighted(map[string]int32{"a": 1, "b": 1})
 		p.Rebalance = rebalance
-		w := newWorld(t, specOf(16, p), "a", "b")
+		w := newFakeFleet(t, specOf(16, p), "a", "b")
 		w.place("a").able = 6
-		w.settle()
+		w.converge()
 		w.wait(act + time.Second)
 		w.want("8 10", "a runs six, and two wait as a probe")
 		for range 10 {
 			w.wait(stable)
 		}
 		w.in.Spec.Replicas = new(int32(24))
-		w.settle()
+		w.converge()
 		w.want("8 18", "a is full")
 		if w.running() != 24 {
 			t.Errorf("rebalance %v: %d of 24 run at once", rebalance, w.running())
@@ -33,7 +33,7 @@ func TestFullClusterIsRemembered(t *testing.T) {
 		want := map[bool]string{true: "12 12", false: "6 18"}[rebalance]
 		w.want(want, "a has room again")
 		w.in.Spec.Replicas = new(int32(30))
-		w.settle()
+		w.converge()
 		want = map[bool]string{true: "15 15", false: "12 18"}[rebalance]
 		w.want(want, "what is new goes to a")
 		if !rebalance && w.left["b"] > 0 {
@@ -45,8 +45,8 @@ func TestFullClusterIsRemembered(t *testing.T) {
 // Pods that may be about to be deleted for a smaller number still run: they are not idle, and leave no
 // sooner than others run in their place.
 func TestReadyReplicasDoNotLeaveAsIdle(t *testing.T) {
-	w := newWorld(t, specOf(10, weighted(map[string]int32{"a": 4, "b": 1})), "a", "b")
-	w.settle()
+	w := newFakeFleet(t, specOf(10, weighted(map[string]int32{"a": 4, "b": 1})), "a", "b")
+	w.converge()
 	w.want("8 2", "by weight")
 	w.place("a").Local.Staying = new(int32(6))
 	w.in.Spec.Preferences = weighted(map[string]int32{"a": 1, "b": 1})

@@ -49,7 +49,7 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 	return podhealth.Conditions(p.in.Status.Conditions, []metav1.Condition{
 		podhealth.Either(v1alpha1.ConditionPlaced, p.waiting == 0,
 			podhealth.Because{Reason: ReasonAllPlaced, Message: "every replica has a cluster that is able to run it"},
-			podhealth.Because{Reason: ReasonNoRoom, Message: p.homeless(fmt.Sprintf(" of %d", p.total)) + p.full()}),
+			podhealth.Because{Reason: ReasonNoRoom, Message: p.withoutCluster(fmt.Sprintf(" of %d", p.total)) + p.full()}),
 		podhealth.Either(v1alpha1.ConditionClustersReachable, len(away) == 0,
 			podhealth.Because{Reason: ReasonAllReachable, Message: "every cluster can be reached"},
 			podhealth.Because{Reason: ReasonClustersUnreachable, Message: strings.Join(away, "; ")}),
@@ -57,8 +57,8 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 	}, p.in.Generation, p.in.Now)
 }
 
-// homeless says how many replicas have no cluster.
-func (p *pass) homeless(of string) string {
+// withoutCluster says how many replicas have no cluster.
+func (p *pass) withoutCluster(of string) string {
 	return inWords(p.waiting) + of + verb(p.waiting, " has", " have") + " no cluster that is able to run them, or may"
 }
 
@@ -164,7 +164,7 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	case t.leaving > 0:
 		return unsettled(ReasonStopping, spelling.Count(t.leaving, "surplus pod")+verb(t.leaving, " has", " have")+" not ended yet")
 	case p.waiting > 0 && t.pending > 0:
-		return unsettled(ReasonNoRoom, p.homeless(""))
+		return unsettled(ReasonNoRoom, p.withoutCluster(""))
 	case t.running < p.total-p.waiting:
 		return unsettled(ReasonStarting, fmt.Sprintf("%d of %s run", t.running, inWords(p.total)))
 	}

@@ -25,7 +25,7 @@ import (
 // be able to run and no more, and what the rollout itself does to its pods does not change what is
 // known.
 
-// observeRollout takes in whether a cluster replaces pods of an earlier template.
+// observeRollout records whether a cluster replaces pods of an earlier template.
 func (p *pass) observeRollout(m *member) {
 	l, before := &m.Local, &m.before
 	switch {

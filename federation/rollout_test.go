@@ -125,20 +125,20 @@ func (p *place) schedule(now time.Time) {
 }
 
 // rolling has Deployments in all clusters.
-func (w *world) rolling() {
+func (w *fakeFleet) rolling() {
 	w.in.Spec.LocalKind = v1alpha1.LocalDeployment
 	for _, p := range w.places {
 		p.rolls = &deployment{}
 	}
 }
 
-func (w *world) template(image string) {
+func (w *fakeFleet) template(image string) {
 	w.in.Spec.Template.Spec.Raw = fmt.Appendf(nil, `{"containers":[{"name":"web","image":%q}]}`, image)
 	w.in.Generation++
 }
 
 // play lets time pass in small steps.
-func (w *world) play(d time.Duration) {
+func (w *fakeFleet) play(d time.Duration) {
 	w.t.Helper()
 	for range d / (20 * time.Second) {
 		w.in.Now = w.in.Now.Add(20 * time.Second)
@@ -148,7 +148,7 @@ func (w *world) play(d time.Duration) {
 }
 
 // rolledOut are the clusters in which all pods have the template.
-func (w *world) rolledOut() (names string) {
+func (w *fakeFleet) rolledOut() (names string) {
 	for _, p := range w.places {
 		if p.Local.Revision == Revision(&w.in.Spec) && p.Local.RolledOut {
 			names += p.Name
@@ -157,7 +157,7 @@ func (w *world) rolledOut() (names string) {
 	return names
 }
 
-func (w *world) capacities() string {
+func (w *fakeFleet) capacities() string {
 	text := ""
 	for _, s := range w.in.Status.Clusters {
 		if s.Capacity != nil {
@@ -276,7 +276,7 @@ func TestRolloutKeepsToMaxUnavailable(t *testing.T) {
 	}{{intstr.FromInt32(0), 7}, {intstr.FromInt32(1), 8}, {intstr.FromString("100%"), 8}, {intstr.FromString("10%"), 7}, {intstr.FromString("x"), 7}} {
 		w := even(t)
 		w.in.Spec.LocalKind = v1alpha1.LocalDeployment
-		w.settle()
+		w.converge()
 		w.place("a").able, w.place("a").Local.MaxUnavailable = 8, &c.most
 		w.wait(act + time.Second)
 		w.want("10 20 20", "blocked")
@@ -420,7 +420,7 @@ func TestRolloutOneByOne(t *testing.T) {
 func TestNotSettledWhileRollingOut(t *testing.T) {
 	w := even(t)
 	w.in.Spec.LocalKind = v1alpha1.LocalDeployment
-	w.settle()
+	w.converge()
 	w.place("b").Local.RolledOut = false
 	w.pass()
 	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRolling || !strings.HasSuffix(message, "still run in b") {

@@ -179,7 +179,7 @@ type assumption struct {
 	placed int64
 }
 
-// Recall takes in what an object was given before the program started, as its status says.
+// Recall records what an object was given before the program started, as its status says.
 func (l *Ledger) Recall(key string, spec *v1alpha1.FederatedReplicaSetSpec, status *v1alpha1.FederatedReplicaSetStatus, now time.Time) {
 	s, err := shapeOf(&spec.Template)
 	if err != nil {
@@ -216,7 +216,7 @@ func (l *Ledger) Decide(in Input, rooms map[string]Room) (Decision, error) {
 	return d, nil
 }
 
-// remember takes in what a decision gives. An object keeps what it was given in clusters that are
+// remember records what a decision gives. An object keeps what it was given in clusters that are
 // out of reach.
 func (l *Ledger) remember(in Input, s *shape, given []v1alpha1.FederatedClusterStatus, rooms map[string]Room) {
 	_, act := Timeouts(&in.Spec)
@@ -267,7 +267,7 @@ func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resource
 	for i, n := range room.Nodes {
 		free[i], index[n.Object.Name] = maps.Clone(n.Free), i
 	}
-	var homeless []*assumption
+	var unplaced []*assumption
 	for _, other := range slices.Sorted(maps.Keys(l.assumed[cluster])) {
 		a := l.assumed[cluster][other]
 		starting := a.starting(room.Bound[other], now)
@@ -276,14 +276,14 @@ func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resource
 		}
 		if starting != a.placed || !a.fits(index, free) { // pods have gone elsewhere than assumed
 			a.placed = starting
-			homeless = append(homeless, a)
+			unplaced = append(unplaced, a)
 			continue
 		}
 		for node, pods := range a.places {
 			free[index[node]].add(-pods, a.shape.requests)
 		}
 	}
-	for _, a := range homeless {
+	for _, a := range unplaced {
 		a.places = a.shape.place(a.placed, room.Nodes, free)
 	}
 	return free

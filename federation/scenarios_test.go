@@ -16,16 +16,16 @@ func everywhere(e v1alpha1.FederatedPreference) *v1alpha1.FederatedPreferences {
 
 // abc is a world with the clusters a, b and c. The key is chosen so that ties are broken in the order
 // of their names.
-func abc(t *testing.T, p *v1alpha1.FederatedPreferences) *world {
-	w := newWorld(t, specOf(50, p), "a", "b", "c")
+func abc(t *testing.T, p *v1alpha1.FederatedPreferences) *fakeFleet {
+	w := newFakeFleet(t, specOf(50, p), "a", "b", "c")
 	w.in.Key = inNameOrder
 	return w
 }
 
-// S1: evenly over all clusters; one of them has room for six; two of them are lost.
-func TestS1(t *testing.T) {
+// Evenly over all clusters; one of them has room for six; two of them are lost.
+func TestEvenlyOverAllClusters(t *testing.T) {
 	w := abc(t, everywhere(entry(-1, -1, 1)))
-	w.settle()
+	w.converge()
 	w.want("17 17 16", "all have room")
 
 	w.place("c").able = 6
@@ -37,21 +37,21 @@ func TestS1(t *testing.T) {
 	}
 
 	w = abc(t, everywhere(entry(-1, -1, 1)))
-	w.settle()
+	w.converge()
 	w.place("b").Reach, w.place("c").Reach = Lost, Lost
-	w.settle()
+	w.converge()
 	w.want("50 17 16", "b and c are lost, and not touched")
 }
 
-// S2: two replicas in each cluster, said in three ways.
-func TestS2(t *testing.T) {
+// Two replicas in each cluster, said in three ways.
+func TestTwoInEachCluster(t *testing.T) {
 	for name, e := range map[string]v1alpha1.FederatedPreference{
 		"max 2, weight 1": entry(-1, 2, 1),
 		"min 2, weight 0": entry(2, -1, 0),
 		"min 2, max 2":    entry(2, 2, -1),
 	} {
 		w := abc(t, everywhere(e))
-		w.settle()
+		w.converge()
 		w.want("2 2 2", name)
 		placed := meta.FindStatusCondition(w.in.Status.Conditions, v1alpha1.ConditionPlaced)
 		if w.in.Status.Unplaced != 44 || placed == nil || !strings.HasPrefix(placed.Message, "44 replicas of 50") {
@@ -60,26 +60,26 @@ func TestS2(t *testing.T) {
 	}
 }
 
-// S3: twenty in each of three clusters, of fifty.
-func TestS3(t *testing.T) {
+// Twenty in each of three clusters, of fifty.
+func TestTwentyInEachOfFifty(t *testing.T) {
 	w := abc(t, everywhere(entry(20, -1, 0)))
-	w.settle()
+	w.converge()
 	w.want("20 20 10", "the total wins")
 }
 
-// S4: evenly, but at most twenty in c.
-func TestS4(t *testing.T) {
+// Evenly, but at most twenty in c.
+func TestAtMostTwentyInOne(t *testing.T) {
 	p := everywhere(entry(-1, -1, 1))
 	p.Clusters["c"] = entry(-1, 20, 1)
 	w := abc(t, p)
-	w.settle()
+	w.converge()
 	w.want("17 17 16", "all have room")
 
 	w.place("b").Reach = Lost
-	w.settle()
+	w.converge()
 	w.want("30 17 20", "b is lost")
 	w.place("a").Reach = Lost
-	w.settle()
+	w.converge()
 	w.want("30 17 20", "a and b are lost")
 	if w.in.Status.Unplaced != 30 {
 		t.Errorf("unplaced %d, want 30", w.in.Status.Unplaced)
@@ -87,30 +87,30 @@ func TestS4(t *testing.T) {
 
 	w = abc(t, p)
 	w.place("b").able = 0
-	w.settle()
+	w.converge()
 	w.wait(act + 1e9)
 	w.want("30 2 20", "b runs nothing but keeps a probe")
 }
 
-// S5: in a, and only if there is trouble in b and c.
-func TestS5(t *testing.T) {
+// In a, and only if there is trouble in b and c.
+func TestOnlyInTrouble(t *testing.T) {
 	w := abc(t, weighted(map[string]int32{"a": 1000000, "b": 1, "c": 1}))
-	w.settle()
+	w.converge()
 	w.want("50 - -", "all have room")
 	w.place("a").able = 40
 	w.wait(act + 1e9)
 	w.want("42 5 5", "a runs 40, and two wait as a probe")
 }
 
-// S6: a gets twice as much as the others.
-func TestS6(t *testing.T) {
+// A gets twice as much as the others.
+func TestTwiceAsMuch(t *testing.T) {
 	w := abc(t, weighted(map[string]int32{"a": 2, "b": 1, "c": 1}))
-	w.settle()
+	w.converge()
 	w.want("25 13 12", "2:1:1")
 }
 
 // have gives clusters replicas that run already.
-func (w *world) have(sizes map[string]int32) {
+func (w *fakeFleet) have(sizes map[string]int32) {
 	for name, size := range sizes {
 		p := w.place(name)
 		p.Local = Local{Exists: true, Replicas: size, Written: &size, Revision: Revision(&w.in.Spec), RolledOut: true}
@@ -118,26 +118,26 @@ func (w *world) have(sizes map[string]int32) {
 	w.run()
 }
 
-// S7: evenly, but what is there already does not move.
-func TestS7(t *testing.T) {
+// Evenly, but what is there already does not move.
+func TestWhatRunsDoesNotMove(t *testing.T) {
 	p := everywhere(entry(-1, -1, 1))
 	p.Rebalance = false
 	w := abc(t, p)
 	w.have(map[string]int32{"a": 20})
-	w.settle()
+	w.converge()
 	w.want("20 15 15", "a has 20")
 
 	w = abc(t, p)
 	w.have(map[string]int32{"a": 20})
 	w.place("c").able = 6
-	w.settle()
+	w.converge()
 	w.wait(act + 1e9)
 	w.want("22 22 8", "c has room for six, and two wait as a probe")
 
 	w = abc(t, p)
 	w.have(map[string]int32{"a": 30})
 	w.place("c").able = 6
-	w.settle()
+	w.converge()
 	w.wait(act + 1e9)
 	w.want("30 14 8", "a has 30, c has room for six, and two wait as a probe")
 	if w.left["a"] != 0 {
@@ -145,14 +145,14 @@ func TestS7(t *testing.T) {
 	}
 }
 
-// S7b: minimums that do not fit do not make the layout swing: min 20 each, b has room for ten.
-func TestS7b(t *testing.T) {
+// Minimums that do not fit do not make the layout swing: min 20 each, b has room for ten.
+func TestMinimumsThatDoNotFit(t *testing.T) {
 	for _, rebalance := range []bool{true, false} {
 		p := everywhere(entry(20, -1, 1))
 		p.Rebalance = rebalance
 		w := abc(t, p)
 		w.place("b").able = 10
-		w.settle()
+		w.converge()
 		for range 4 {
 			w.wait(act + 1e9)
 		}
@@ -173,8 +173,8 @@ func TestS7b(t *testing.T) {
 func TestMovesWaitForClusterThatDoesNotAnswer(t *testing.T) {
 	for _, rebalance := range []bool{true, false} {
 		p := weighted(map[string]int32{"a": 4, "b": 1, "c": 1})
-		w := newWorld(t, specOf(30, p), "a", "b", "c")
-		w.settle()
+		w := newFakeFleet(t, specOf(30, p), "a", "b", "c")
+		w.converge()
 		w.want("20 5 5", "4:1:1")
 		p.Clusters["a"], p.Clusters["b"] = entry(-1, -1, 1), entry(-1, -1, 4)
 		w.in.Generation++
@@ -189,14 +189,14 @@ func TestMovesWaitForClusterThatDoesNotAnswer(t *testing.T) {
 		w.pass()
 		w.want("20 20 5", "a does not answer, and 15 have still to start in b")
 		w.place("b").able = 1000
-		w.settle()
+		w.converge()
 		w.want("20 20 5", "a does not answer")
 		if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonMoving {
 			t.Error(reason, message)
 		}
 		w.in.Spec.Replicas = new(int32(28))
 		w.in.Generation++
-		w.settle()
+		w.converge()
 		if got := w.place("b").Local.Replicas + w.place("c").Local.Replicas; got != 23 {
 			t.Errorf("two fewer are asked for, and the others have %d, want 23", got)
 		}
@@ -206,20 +206,20 @@ func TestMovesWaitForClusterThatDoesNotAnswer(t *testing.T) {
 // Pods that a smaller number may still take away run in place of no others.
 func TestNothingLeavesForPodsThatMayNotStay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, specOf(20, weighted(map[string]int32{"a": 1, "b": 3})), "a", "b")
-	w.settle()
+	w := newFakeFleet(t, specOf(20, weighted(map[string]int32{"a": 1, "b": 3})), "a", "b")
+	w.converge()
 	w.want("5 15", "at the start")
 	w.in.Spec.Preferences = weighted(map[string]int32{"a": 1, "b": 1})
 	w.place("a").Local.Staying = new(int32(5))
-	w.settle()
+	w.converge()
 	w.want("10 15", "ten pods seem to run in a, and five stay for sure")
 	if settled, reason, _ := w.condition(v1alpha1.ConditionSettled); settled || reason != ReasonMoving {
 		t.Errorf("settled %v: %s", settled, reason)
 	}
 	w.place("a").Local.Staying = new(int32(8))
-	w.settle()
+	w.converge()
 	w.want("10 12", "eight stay")
 	w.place("a").Local.Staying = nil
-	w.settle()
+	w.converge()
 	w.want("10 10", "all stay")
 }

@@ -113,7 +113,7 @@ func (p *pass) targets() map[string]apportion.Target {
 	if !p.preferences.Rebalance {
 		p.leaveFirst(targets)
 	}
-	p.takeNothingOver(targets)
+	p.limitWaiting(targets)
 	return targets
 }
 
@@ -160,9 +160,9 @@ func (p *pass) leaveFirst(targets map[string]apportion.Target) {
 	}
 }
 
-// takeNothingOver keeps clusters in which pods wait for longer than is normal from taking over what
+// limitWaiting keeps clusters in which pods wait for longer than is normal from taking over what
 // others cannot run: it is not known yet whether they are able to. Their own share they may get.
-func (p *pass) takeNothingOver(targets map[string]apportion.Target) {
+func (p *pass) limitWaiting(targets map[string]apportion.Target) {
 	waits := func(m member) bool { return m.waits && m.health.Now.Capacity == nil && !m.health.Pinned }
 	if !slices.ContainsFunc(p.members, waits) {
 		return

@@ -10,8 +10,8 @@ import (
 // A local object that is being deleted is not written. It is created again at once when it is gone, and if
 // that takes longer than replicas may take to start, they run elsewhere.
 func TestTerminatingObjectIsNotWritten(t *testing.T) {
-	w := newWorld(t, specOf(8, weighted(map[string]int32{"a": 1, "b": 1})), "a", "b")
-	w.settle()
+	w := newFakeFleet(t, specOf(8, weighted(map[string]int32{"a": 1, "b": 1})), "a", "b")
+	w.converge()
 	w.want("4 4", "evenly")
 	a := w.place("a")
 	terminate := func() { a.Local = Local{Terminating: true} }
@@ -24,7 +24,7 @@ func TestTerminatingObjectIsNotWritten(t *testing.T) {
 		t.Errorf("settled: %s: %s", reason, message)
 	}
 	a.Local = Local{}
-	w.settle()
+	w.converge()
 	w.want("5 5", "it is gone")
 
 	terminate()

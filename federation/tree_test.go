@@ -22,8 +22,8 @@ func ofRegion(region string, e v1alpha1.FederatedPreference) v1alpha1.FederatedP
 }
 
 // regions is a world of three regions with two, one and three clusters.
-func regions(t *testing.T, replicas int32, p *v1alpha1.FederatedPreferences) *world {
-	w := newWorld(t, specOf(replicas, p))
+func regions(t *testing.T, replicas int32, p *v1alpha1.FederatedPreferences) *fakeFleet {
+	w := newFakeFleet(t, specOf(replicas, p))
 	w.in.Key = inNameOrder
 	for name, region := range map[string]string{"a1": "a", "a2": "a", "b1": "b", "c1": "c", "c2": "c", "c3": "c"} {
 		w.join(name, map[string]string{"region": region})
@@ -32,7 +32,7 @@ func regions(t *testing.T, replicas int32, p *v1alpha1.FederatedPreferences) *wo
 }
 
 // sums are the numbers of replicas by region.
-func (w *world) sums() string {
+func (w *fakeFleet) sums() string {
 	of := map[string]int32{}
 	for _, p := range w.places {
 		of[p.Labels["region"]] += p.Local.Replicas
@@ -52,7 +52,7 @@ func evenRegions() *v1alpha1.FederatedPreferences {
 func TestEvenOverRegions(t *testing.T) {
 	for replicas, want := range map[int32]string{3: "1 1 1", 30: "10 10 10", 12: "4 4 4"} {
 		w := regions(t, replicas, evenRegions())
-		w.settle()
+		w.converge()
 		if w.sums() != want {
 			t.Errorf("%d replicas: %s, want %s\n%s", replicas, w.sums(), want, w.explain())
 		}
@@ -70,7 +70,7 @@ func TestEvenOverRegions(t *testing.T) {
 // when these are full.
 func TestRegionHelpsItselfFirst(t *testing.T) {
 	w := regions(t, 36, evenRegions())
-	w.settle()
+	w.converge()
 	w.place("c1").able = 0
 	w.wait(act + time.Second)
 	if w.sums() != "12 12 14" || w.place("c1").Local.Replicas != 2 {
@@ -101,7 +101,7 @@ func TestWeightsByRegionThenByCluster(t *testing.T) {
 	c.MaxReplicas = new(int32(6))
 	p.Clusters["region-c"] = c
 	w := regions(t, 30, p)
-	w.settle()
+	w.converge()
 	if w.sums() != "16 8 6" || w.place("a1").Local.Replicas != 12 || w.place("c2").Local.Replicas != 2 {
 		t.Errorf("%s\n%s", w.sums(), w.explain())
 	}
@@ -117,7 +117,7 @@ func TestOwnEntryReplacesTheOthers(t *testing.T) {
 	p := evenRegions()
 	p.Clusters["a1"] = entry(-1, 3, -1)
 	w := regions(t, 30, p)
-	w.settle()
+	w.converge()
 	if w.place("a1").Local.Replicas != 0 || w.sums() != "10 10 10" {
 		t.Errorf("%s\n%s", w.sums(), w.explain())
 	}
@@ -131,14 +131,14 @@ func TestOwnEntryReplacesTheOthers(t *testing.T) {
 }
 
 // tiered is a world with a first choice, two second choices and a last one.
-func tiered(t *testing.T, replicas int32) *world {
+func tiered(t *testing.T, replicas int32) *fakeFleet {
 	p := &v1alpha1.FederatedPreferences{Rebalance: true, Clusters: map[string]v1alpha1.FederatedPreference{
 		"a": inTier(0, entry(-1, 10, 1)),
 		"b": inTier(1, entry(-1, 8, 3)),
 		"c": inTier(1, entry(-1, 8, 1)),
 		"d": inTier(2, entry(1, -1, 1)),
 	}}
-	w := newWorld(t, specOf(replicas, p), "a", "b", "c", "d")
+	w := newFakeFleet(t, specOf(replicas, p), "a", "b", "c", "d")
 	w.in.Key = inNameOrder
 	return w
 }
@@ -147,14 +147,14 @@ func tiered(t *testing.T, replicas int32) *world {
 // later one holds.
 func TestTiersFillInOrderAndEmptyInReverse(t *testing.T) {
 	w := tiered(t, 5)
-	w.settle()
+	w.converge()
 	w.want("4 - - 1", "5")
 	for _, step := range []struct {
 		replicas int32
 		want     string
 	}{{11, "10 - - 1"}, {15, "10 3 1 1"}, {27, "10 8 8 1"}, {40, "10 8 8 14"}, {27, "10 8 8 1"}, {15, "10 3 1 1"}, {11, "10 0 0 1"}, {5, "4 0 0 1"}} {
 		w.in.Spec.Replicas = new(step.replicas)
-		w.settle()
+		w.converge()
 		w.want(step.want, fmt.Sprint(step.replicas))
 	}
 }
@@ -164,7 +164,7 @@ func TestTiersFillInOrderAndEmptyInReverse(t *testing.T) {
 func TestTiersReturn(t *testing.T) {
 	w := tiered(t, 11)
 	w.in.Spec.MaxMovesPerMinute = new(int32(2))
-	w.settle()
+	w.converge()
 	w.place("a").able = 4
 	w.run()
 	for range 8 {
@@ -177,13 +177,13 @@ func TestTiersReturn(t *testing.T) {
 		}
 	}
 	w.place("a").able = 100
-	w.settle()
+	w.converge()
 	w.want("6 5 1 1", "not yet")
 	w.in.Now = w.in.Now.Add(stable)
 	for range 10 {
 		before := w.running()
 		left := w.left["b"] + w.left["c"]
-		w.settle()
+		w.converge()
 		if gone := w.left["b"] + w.left["c"] - left; gone > 2 || w.running() < 11 {
 			t.Errorf("%d left at once, %d run, %d before", gone, w.running(), before)
 		}
@@ -198,12 +198,12 @@ func TestPinnedClusterOfAGroupComesFirst(t *testing.T) {
 	p := evenRegions()
 	p.Clusters["c1"] = entry(20, -1, 5)
 	w := regions(t, 24, p)
-	w.settle()
+	w.converge()
 	w.place("a1").Reach = NotAnswering
 	kept := w.place("a1").Local.Replicas
 	w.quiet("out of reach for a short time")
 	w.in.Spec.Replicas = new(int32(10))
-	w.settle()
+	w.converge()
 	if n := w.place("a1").Local.Replicas; n != kept {
 		t.Errorf("from %d to %d", kept, n)
 	}
@@ -213,7 +213,7 @@ func TestPinnedClusterOfAGroupComesFirst(t *testing.T) {
 func TestSingleReplicasAreSpread(t *testing.T) {
 	first := map[string]int{}
 	for i := range 900 {
-		w := newWorld(t, specOf(1, nil), "a", "b", "c")
+		w := newFakeFleet(t, specOf(1, nil), "a", "b", "c")
 		w.in.Key = fmt.Sprintf("shop/web-%d", i)
 		w.pass()
 		first[w.writes[0].Cluster]++

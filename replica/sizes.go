@@ -39,7 +39,7 @@ func (s smaller) over() time.Time {
 	return over
 }
 
-// Read takes in the size that was read last, and whether all is known to be done that a smaller size asked for.
+// Read records the size that was read last, and whether all is known to be done that a smaller size asked for.
 func (s *Sizes) Read(size int32, acted func(smaller int32) bool, now time.Time) {
 	if size < s.last {
 		s.smaller = append(s.smaller, smaller{size: size, read: now})

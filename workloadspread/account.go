@@ -74,11 +74,11 @@ func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
 }
 
 // Recount counts the pods of the workload, which were just read from the API server, before a pod of a
-// revision is admitted: a seat is free once its pod is being deleted or gone. The controller may have
+// revision is admitted: the place of a pod is free once it is being deleted or gone. The controller may have
 // seen less than these pods, so those that it may not have counted stay among the pods that are being
 // created. If the workload has all the pods that it asks for with those that are not there, some of them
 // never came, or it would not create another one: they do not count any more after a moment, or at once
-// if there is no seat otherwise.
+// if no subset has room otherwise.
 func Recount(s State, name, revision string, pods []*v1.Pod) *v1alpha1.WorkloadSpreadStatus {
 	status := *s.Status
 	s.Status = &status

@@ -56,7 +56,7 @@ type Admission struct {
 	// Status must be stored before the pod is created, if Changed.
 	Status  *v1alpha1.WorkloadSpreadStatus
 	Changed bool
-	// Recount is true if pods that are gone may have taken the seats: the answer is final after a
+	// Recount is true if pods that are gone may have taken the places: the answer is final after a
 	// Recount.
 	Recount bool
 }
@@ -77,7 +77,7 @@ type Admission struct {
 // to a subset that is full.
 func Admit(s State, pod NewPod) Admission {
 	if kindOf(s.Spec) == statefulSetKind {
-		return s.admission(Seat(s.Spec, pod.Ordinal-s.Workload.Start, s.held(func(int) int32 { return 0 })))
+		return s.admission(SubsetOfOrdinal(s.Spec, pod.Ordinal-s.Workload.Start, s.held(func(int) int32 { return 0 })))
 	}
 	c := s.counts()
 	for i := range s.Spec.Subsets {

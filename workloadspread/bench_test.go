@@ -13,7 +13,7 @@ import (
 // settled is a Deployment with so many pods, all in their subsets and with their costs.
 func settled(b *testing.B, spec *v1alpha1.WorkloadSpreadSpec, pods int) Input {
 	b.Helper()
-	w := newWorld(b, spec, int32(pods))
+	w := newFakeCluster(b, spec, int32(pods))
 	in := Input{Name: "spread", State: w.state()}
 	for i, n := range layout(spec, int32(pods), nil) {
 		for k := range n {
@@ -62,7 +62,7 @@ func BenchmarkDecide(b *testing.B) {
 func BenchmarkAdmitBurst(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			w := newWorld(b, deployment("20%", "20%", "60%"), int32(pods))
+			w := newFakeCluster(b, deployment("20%", "20%", "60%"), int32(pods))
 			revision := w.hash(0)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -13,8 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// firstSeat is the deletion cost of the pod in the first seat, where subsets have shares.
-const firstSeat = 1_000_000
+// firstPosition is the deletion cost of the pod in the first position, where subsets have shares.
+const firstPosition = 1_000_000
 
 // Cost is the deletion cost of a pod. The pods with the lowest cost are deleted first.
 type Cost struct {
@@ -42,7 +42,7 @@ func (s State) firstCost(i int, has int32) int32 {
 	case i < 0:
 		return -100 * (n + 1)
 	case Shared(s.Spec):
-		return firstSeat - seat(s.Spec, i, has)
+		return firstPosition - position(s.Spec, i, has)
 	}
 	return 100 * (n - int32(i))
 }
@@ -52,7 +52,7 @@ func (s State) firstCost(i int, has int32) int32 {
 // revisions the order of the subsets is reversed while the rollout makes progress, so that it leaves the
 // first ones first.
 //
-// Where the subsets have shares, the last seats are left first: pods in a seat have 1,000,000 minus its
+// Where the subsets have shares, the last positions are left first: pods in a position have 1,000,000 minus its
 // number; those of an old revision in reversed order have the number plus one.
 func (p *pass) costs() {
 	if !readsCosts(p.Spec) {
@@ -91,10 +91,10 @@ func (p *pass) rollsOut() (is bool) {
 }
 
 func (p *pass) costsOf(revision string, parts [][]*member, reversed bool) {
-	limits, seats, n := p.counts.limits(revision), p.seats(parts), int32(len(parts))
-	// While the workload shrinks its last seats go anyway. What is written to them could change the order
+	limits, positions, n := p.counts.limits(revision), p.positions(parts), int32(len(parts))
+	// While the workload shrinks its last positions go anyway. What is written to them could change the order
 	// in which pods are being deleted.
-	shrinks := seats != nil && !reversed && int32(len(slices.Concat(parts...))) > p.Workload.Replicas
+	shrinks := positions != nil && !reversed && int32(len(slices.Concat(parts...))) > p.Workload.Replicas
 	for i, part := range parts {
 		slices.SortFunc(part, keepFirst)
 		within, place := len(part), int32(i)
@@ -105,31 +105,31 @@ func (p *pass) costsOf(revision string, parts [][]*member, reversed bool) {
 			place = n - 1 - place
 		}
 		var numbers []int32
-		if seats != nil {
-			slices.SortStableFunc(part, func(a, b *member) int { return cmp.Compare(seatOf(a.Pod), seatOf(b.Pod)) })
-			numbers = numbered(part[:within], seats[i])
+		if positions != nil {
+			slices.SortStableFunc(part, func(a, b *member) int { return cmp.Compare(positionOf(a.Pod), positionOf(b.Pod)) })
+			numbers = numbered(part[:within], positions[i])
 		}
 		for k, m := range part {
-			switch seat := seatOf(m.Pod); {
-			case k >= within && shrinks && seat >= p.Workload.Replicas && seat < firstSeat:
+			switch position := positionOf(m.Pod); {
+			case k >= within && shrinks && position >= p.Workload.Replicas && position < firstPosition:
 			case k >= within:
 				p.cost(m, -100*(place+1))
-			case seats == nil:
+			case positions == nil:
 				p.cost(m, 100*(n-place))
 			case reversed:
 				p.cost(m, 1+numbers[k])
 			default:
-				p.cost(m, max(1, firstSeat-numbers[k]))
+				p.cost(m, max(1, firstPosition-numbers[k]))
 			}
 		}
 	}
 }
 
-// numbered gives pods the first seats of their subset. A pod keeps its own if no other one has it.
-func numbered(part []*member, seats []int32) []int32 {
-	out, left, open := make([]int32, len(part)), []int{}, sets.New(seats[:len(part)]...)
+// numbered gives pods the first positions of their subset. A pod keeps its own if no other one has it.
+func numbered(part []*member, positions []int32) []int32 {
+	out, left, open := make([]int32, len(part)), []int{}, sets.New(positions[:len(part)]...)
 	for k, m := range part {
-		if out[k] = seatOf(m.Pod); open.Has(out[k]) {
+		if out[k] = positionOf(m.Pod); open.Has(out[k]) {
 			open.Delete(out[k])
 		} else {
 			left = append(left, k)
@@ -141,39 +141,39 @@ func numbered(part []*member, seats []int32) []int32 {
 	return out
 }
 
-// seats are the numbers of the seats of each subset, in their order; nil if subsets have no shares.
+// positions are the numbers of the positions of each subset, in their order; nil if subsets have no shares.
 // They do not depend on the number of replicas, so that a pod keeps its cost.
-func (p *pass) seats(parts [][]*member) [][]int32 {
+func (p *pass) positions(parts [][]*member) [][]int32 {
 	if !Shared(p.Spec) {
 		return nil
 	}
-	seats := make([][]int32, len(parts))
+	positions := make([][]int32, len(parts))
 	before := layout(p.Spec, 0, nil)
 	for n := range p.Workload.Replicas {
 		after := layout(p.Spec, n+1, nil)
 		for i := range after {
 			if after[i] > before[i] {
-				seats[i] = append(seats[i], n)
+				positions[i] = append(positions[i], n)
 			}
 		}
 		before = after
 	}
 	for i, part := range parts {
-		for len(seats[i]) < len(part) { // while another subset is marked
-			seats[i] = append(seats[i], p.Workload.Replicas+int32(len(seats[i])))
+		for len(positions[i]) < len(part) { // while another subset is marked
+			positions[i] = append(positions[i], p.Workload.Replicas+int32(len(positions[i])))
 		}
 	}
-	return seats
+	return positions
 }
 
-// seatOf is the seat that a pod has by its cost, in the one order or the other, or a late one.
-func seatOf(pod *v1.Pod) int32 {
+// positionOf is the position that a pod has by its cost, in the one order or the other, or a late one.
+func positionOf(pod *v1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[AnnotationCost], 10, 32)
 	switch {
-	case err != nil || n <= 0 || n > firstSeat:
-		return firstSeat
-	case n > firstSeat/2:
-		return int32(firstSeat - n)
+	case err != nil || n <= 0 || n > firstPosition:
+		return firstPosition
+	case n > firstPosition/2:
+		return int32(firstPosition - n)
 	}
 	return int32(n - 1)
 }

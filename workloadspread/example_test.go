@@ -139,9 +139,9 @@ func ExampleObserve() {
 }
 
 // The pods of a StatefulSet go by ordinal, and keep their subset whatever its size is.
-func ExampleSeat() {
+func ExampleSubsetOfOrdinal() {
 	for _, ordinal := range []int32{0, 7, 8} {
-		fmt.Println(ordinal, spread().Subsets[workloadspread.Seat(spread(), ordinal, nil)].Name)
+		fmt.Println(ordinal, spread().Subsets[workloadspread.SubsetOfOrdinal(spread(), ordinal, nil)].Name)
 	}
 	// Output:
 	// 0 normal

@@ -188,7 +188,7 @@ func merge(fields map[string]any, text []byte, selector labels.Selector, whole b
 	case forbidden != nil:
 		return nil, forbidden
 	}
-	if err := was.kept(pod, selector); err != nil {
+	if err := was.mayBecome(pod, selector); err != nil {
 		return nil, err
 	}
 	if errs := intact(pod); whole && len(errs) > 0 {

@@ -19,7 +19,7 @@ func TestIndexedJobRunsToItsEnd(t *testing.T) {
 		spec := deployment("2", "")
 		spec.TargetRef.APIVersion, spec.TargetRef.Kind = "batch/v1", "Job"
 		object := map[string]any{"spec": map[string]any{"parallelism": int64(parallelism), "completions": int64(completions), "completionMode": "Indexed"}, "status": map[string]any{}}
-		w := newWorld(t, spec, 0)
+		w := newFakeCluster(t, spec, 0)
 		running, done := map[int]*v1.Pod{}, map[int]bool{}
 		for step := 0; len(done) < completions; step++ {
 			if step > 200 {

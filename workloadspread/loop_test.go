@@ -65,7 +65,7 @@ func randomSpec(r *rand.Rand) *v1alpha1.WorkloadSpreadSpec {
 }
 
 // mishap changes something of the world, or lets one of its parts fail.
-func (w *world) mishap() {
+func (w *fakeCluster) mishap() {
 	r := w.r
 	lost := func() bool { return r.IntN(8) == 0 }
 	var victim *v1.Pod
@@ -125,7 +125,7 @@ func TestCountsEqualThePodsAfterQuiet(t *testing.T) {
 	t.Parallel()
 	for seed := *from; seed < *from+*loops; seed++ {
 		r := rand.New(rand.NewPCG(seed, 14))
-		w := newWorld(t, randomSpec(r), r.Int32N(25))
+		w := newFakeCluster(t, randomSpec(r), r.Int32N(25))
 		w.r, w.surge, w.gentle = r, r.Int32N(4), r.IntN(2) == 0
 		w.log("seed %d", seed)
 		for range 5 + r.IntN(40) {
@@ -139,7 +139,7 @@ func TestCountsEqualThePodsAfterQuiet(t *testing.T) {
 }
 
 // checkCounts is the oracle: it counts the pods one by one.
-func (w *world) checkCounts() {
+func (w *fakeCluster) checkCounts() {
 	limits := Limits(w.spec, w.replicas, nil)
 	for i := range w.spec.Subsets {
 		var n, current int32
@@ -169,7 +169,7 @@ func (w *world) checkCounts() {
 // checkOrder takes the pods away one by one, as the controller of ReplicaSets does: first those of no
 // subset, then the surplus of the last subset up to the first, then the rest, the last subset
 // first or so that the shares stay exact.
-func (w *world) checkOrder() {
+func (w *fakeCluster) checkOrder() {
 	pods := w.active(w.revision)
 	slices.SortFunc(pods, lastFirst)
 	sizes, limits := make([]int32, len(w.spec.Subsets)), Limits(w.spec, w.replicas, nil)

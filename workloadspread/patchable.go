@@ -91,9 +91,9 @@ const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 // metadata is that of a pod before its patch.
 type metadata struct{ labels, annotations map[string]string }
 
-// kept refuses a patch that changes how a pod is found, which it must not even if its workload is not there yet, or
+// mayBecome refuses a patch that changes how a pod is found, which it must not even if its workload is not there yet, or
 // annotations that mean something to Kubernetes, such as a profile of AppArmor, or to evenkeel.
-func (m metadata) kept(after *v1.Pod, selector labels.Selector) error {
+func (m metadata) mayBecome(after *v1.Pod, selector labels.Selector) error {
 	for key, value := range m.labels {
 		if now, ok := after.Labels[key]; !ok || now != value {
 			return fmt.Errorf("must not change metadata.labels[%s]: a patch adds labels only, since its workload finds a pod by those of the template", key)

@@ -99,7 +99,7 @@ type Assign struct {
 func (p *pass) classify() {
 	var order []*member
 	room := map[string][]int32{}
-	take := func(m *member, i int) { // of the room; Unlimited stays
+	occupy := func(m *member, i int) { // room; Unlimited stays
 		of := room[m.revision]
 		m.subset, of[i] = i, max(of[i]-1, min(of[i], 0))
 	}
@@ -108,7 +108,7 @@ func (p *pass) classify() {
 			room[m.revision] = slices.Clone(p.counts.limits(m.revision))
 		}
 		if m.subset >= 0 {
-			take(m, m.subset)
+			occupy(m, m.subset)
 		}
 		if !m.assigned && m.Spec.NodeName != "" && p.Nodes[m.Spec.NodeName] != nil {
 			order = append(order, m)
@@ -123,7 +123,7 @@ func (p *pass) classify() {
 			}
 		}
 		if best >= 0 {
-			take(m, best)
+			occupy(m, best)
 			p.decision.Assign = append(p.decision.Assign, p.assign(m, &p.Spec.Subsets[best]))
 		}
 	}

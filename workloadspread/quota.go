@@ -44,12 +44,12 @@ func Limits(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []i
 	return limits
 }
 
-// Seat returns the index of the subset that the pod of an ordinal belongs to, counted from 0; -1 if
+// SubsetOfOrdinal returns the index of the subset that the pod of an ordinal belongs to, counted from 0; -1 if
 // no subset has room for it. A subset with an entry of 0 or more in held gets no more than that.
 //
-// The pods before it do not matter, nor does the number of replicas: a pod keeps its seat when the
+// The pods before it do not matter, nor does the number of replicas: a pod keeps its position when the
 // workload grows or shrinks.
-func Seat(spec *v1alpha1.WorkloadSpreadSpec, ordinal int32, held []int32) int {
+func SubsetOfOrdinal(spec *v1alpha1.WorkloadSpreadSpec, ordinal int32, held []int32) int {
 	ordinal = max(ordinal, 0)
 	before := layout(spec, ordinal, held)
 	for i, n := range layout(spec, ordinal+1, held) {
@@ -114,10 +114,10 @@ func claims(spec *v1alpha1.WorkloadSpreadSpec, replicas int32, held []int32) []a
 	return out
 }
 
-// seat is the number of replicas, counted from 0, with which a subset gets one more than it has. It does
+// position is the number of replicas, counted from 0, with which a subset gets one more than it has. It does
 // not depend on the number of replicas now.
-func seat(spec *v1alpha1.WorkloadSpreadSpec, i int, has int32) int32 {
-	return int32(sort.Search(firstSeat-1, func(n int) bool { return layout(spec, int32(n)+1, nil)[i] > has }))
+func position(spec *v1alpha1.WorkloadSpreadSpec, i int, has int32) int32 {
+	return int32(sort.Search(firstPosition-1, func(n int) bool { return layout(spec, int32(n)+1, nil)[i] > has }))
 }
 
 // percentage reads a whole percentage of 0% or more.

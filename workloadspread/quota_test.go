@@ -96,8 +96,8 @@ func TestNoSubsetShrinksWhenTheWorkloadGrows(t *testing.T) {
 			}
 			grown += int(after[i] - before[i])
 		}
-		if seat := Seat(spec, n, nil); grown > 1 || grown == 0 && seat >= 0 || grown == 1 && after[seat] != before[seat]+1 {
-			t.Fatalf("%v becomes %v, the seat is %d", before, after, seat)
+		if position := SubsetOfOrdinal(spec, n, nil); grown > 1 || grown == 0 && position >= 0 || grown == 1 && after[position] != before[position]+1 {
+			t.Fatalf("%v becomes %v, the position is %d", before, after, position)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // sizes are the pods of the subsets.
-func (w *world) sizes() []int32 {
+func (w *fakeCluster) sizes() []int32 {
 	out := make([]int32, len(w.spec.Subsets))
 	for i := range out {
 		out[i] = w.has(w.revision, i)
@@ -30,7 +30,7 @@ func TestPercentagesAreExactOnTheWayDown(t *testing.T) {
 		weighted.Subsets[i].Weight = &weight
 	}
 	r := rand.New(rand.NewPCG(25, 7))
-	w := newWorld(t, deployment("20%", "20%", "60%"), 20)
+	w := newFakeCluster(t, deployment("20%", "20%", "60%"), 20)
 	w.quiet()
 	for range 60 {
 		w.replicas, w.now = r.Int32N(25), w.now.Add(5*time.Second)
@@ -54,7 +54,7 @@ func TestPodsHaveTheirCostsFromTheBeginning(t *testing.T) {
 		"numbers": deployment("20", ""), "percentages": deployment("50%", ""), "even": even("", ""), "weighted": ratio(2, 20, 80),
 		"a minimum": withMin(deployment("", ""), 1, 3),
 	} {
-		w := newWorld(t, spec, 40)
+		w := newFakeCluster(t, spec, 40)
 		w.scale(0, 40, never)
 		w.schedule()
 		w.look()
@@ -62,7 +62,7 @@ func TestPodsHaveTheirCostsFromTheBeginning(t *testing.T) {
 			t.Errorf("%s: the controller writes %d costs", name, len(d.Costs))
 		}
 	}
-	w := newWorld(t, deployment("20", ""), 40)
+	w := newFakeCluster(t, deployment("20", ""), 40)
 	w.scale(0, 40, never)
 	w.schedule()
 	w.replicas = 20
@@ -72,9 +72,9 @@ func TestPodsHaveTheirCostsFromTheBeginning(t *testing.T) {
 	}
 }
 
-// Where pods have left between others, only those change their costs whose seats are wrong.
+// Where pods have left between others, only those change their costs whose positions are wrong.
 func TestFewCostsAreCorrected(t *testing.T) {
-	w := newWorld(t, even("", ""), 40)
+	w := newFakeCluster(t, even("", ""), 40)
 	w.quiet()
 	for _, i := range []int{3, 8, 21} {
 		w.remove(w.pods[i])
@@ -94,7 +94,7 @@ func TestSeatsAreExactWithoutAController(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 25))
 		spec := []*v1alpha1.WorkloadSpreadSpec{deployment("4", "3", ""), deployment("20%", "30%", "50%"), even("", "", ""), deployment("8", "")}[seed%4]
 		spec.WhenFull = v1alpha1.WhenFullRefuse
-		w := newWorld(t, spec, 1+r.Int32N(15))
+		w := newFakeCluster(t, spec, 1+r.Int32N(15))
 		w.log("seed %d", seed)
 		w.scale(0, int(w.replicas), never)
 		for range 40 {
@@ -123,9 +123,9 @@ func TestSeatsAreExactWithoutAController(t *testing.T) {
 	}
 }
 
-// A pod that was admitted and refused elsewhere keeps no seat: the next one gets it after a moment.
+// A pod that was admitted and refused elsewhere keeps no position: the next one gets it after a moment.
 func TestAPodThatNeverCameLeavesItsSeat(t *testing.T) {
-	w := newWorld(t, deployment("3", ""), 3)
+	w := newFakeCluster(t, deployment("3", ""), 3)
 	w.scale(0, 2, never)
 	w.create(0, true)
 	for wait, want := range map[time.Duration]int{time.Second: 1, onItsWay: 0} {
@@ -136,10 +136,10 @@ func TestAPodThatNeverCameLeavesItsSeat(t *testing.T) {
 	}
 }
 
-// If there is no other seat, the next one gets it at once: it is neither refused nor left without a subset.
+// If there is no other position, the next one gets it at once: it is neither refused nor left without a subset.
 func TestNoPodIsRefusedForOneThatNeverCame(t *testing.T) {
 	for name, spec := range map[string]*v1alpha1.WorkloadSpreadSpec{"even": even("", ""), "percentages": deployment("50%", "50%"), "numbers": deployment("2", "2")} {
-		w := newWorld(t, spec, 4)
+		w := newFakeCluster(t, spec, 4)
 		w.scale(0, 3, never)
 		for range 3 {
 			w.create(0, true)

@@ -239,7 +239,7 @@ func TestAStuckRolloutDoesNotReverseTheCosts(t *testing.T) {
 
 // In a stuck rollout from ten pods to four, the normal machines keep theirs.
 func TestAStuckRolloutScalesDownTheLastSubsetFirst(t *testing.T) {
-	w := newWorld(t, deployment("8", ""), 10)
+	w := newFakeCluster(t, deployment("8", ""), 10)
 	w.quiet()
 	w.revision, w.surge = 1, 3
 	w.scale(1, 3, never) // none of them becomes ready
@@ -254,7 +254,7 @@ func TestAStuckRolloutScalesDownTheLastSubsetFirst(t *testing.T) {
 
 // Even subsets stay level on the way down: 34/33/33, 33/33/33, 33/33/32 and so on.
 func TestEvenStaysLevelOnTheWayDown(t *testing.T) {
-	w := newWorld(t, even("", "", ""), 100)
+	w := newFakeCluster(t, even("", "", ""), 100)
 	w.quiet()
 	for n := int32(99); n >= 0; n-- {
 		w.replicas = n
@@ -267,7 +267,7 @@ func TestEvenStaysLevelOnTheWayDown(t *testing.T) {
 
 // The ratio stays exact on the way up, through a rollout and on the way down.
 func TestRatioStaysExact(t *testing.T) {
-	w := newWorld(t, ratio(2, 20, 80), 0)
+	w := newFakeCluster(t, ratio(2, 20, 80), 0)
 	check := func(when string) {
 		t.Helper()
 		if got := []int32{w.has(w.revision, 0), w.has(w.revision, 1)}; !slices.Equal(got, layout(w.spec, w.replicas, nil)) {
@@ -291,7 +291,7 @@ func TestRatioStaysExact(t *testing.T) {
 // A cost is written once: not again when the workload shrinks, and not while its pods are being deleted,
 // which would change the order for those that are asked to go next.
 func TestCostsAreWrittenOnce(t *testing.T) {
-	w := newWorld(t, even("", "", ""), 90)
+	w := newFakeCluster(t, even("", "", ""), 90)
 	w.quiet()
 	w.replicas = 60
 	for _, left := range []int{90, 83, 71, 60} {
@@ -340,7 +340,7 @@ func TestStatefulSetGoesByOrdinal(t *testing.T) {
 }
 
 func TestRolloutExceedsNoSubsetByMoreThanTheSurge(t *testing.T) {
-	w := newWorld(t, deployment("4", "4", ""), 10)
+	w := newFakeCluster(t, deployment("4", "4", ""), 10)
 	w.quiet()
 	w.revision, w.surge, w.gentle = 1, 3, true
 	w.quiet() // every create is checked

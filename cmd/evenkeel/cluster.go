@@ -262,14 +262,14 @@ func checkLeave(cmd *cobra.Command, o *clusterFlags, l *join.LeaveOptions) error
 
 // printRemaining prints a line about what a member that is drained still runs.
 func printRemaining(out io.Writer, name string, left []join.Remaining) {
-	var pods, homeless int32
+	var pods, unplaced int32
 	for _, r := range left {
 		pods += r.Pods
-		homeless += r.Homeless
+		unplaced += r.Unplaced
 	}
 	text := fmt.Sprintf("%s: %d pods of %d FederatedReplicaSets are left", name, pods, len(left))
-	if homeless > 0 {
-		text += fmt.Sprintf("; %d replicas have no other cluster that is able to run them, or may", homeless)
+	if unplaced > 0 {
+		text += fmt.Sprintf("; %d replicas have no other cluster that is able to run them, or may", unplaced)
 	}
 	fmt.Fprintln(out, text)
 }

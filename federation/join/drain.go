@@ -37,8 +37,8 @@ type Remaining struct {
 	// Pods is how many there are, those that are about to end included, and Replicas how many the
 	// member should have.
 	Pods, Replicas int32
-	// Homeless is how many replicas of the object no other member is able to run, or may.
-	Homeless int32
+	// Unplaced is how many replicas of the object no other member is able to run, or may.
+	Unplaced int32
 }
 
 func (r Remaining) String() string {
@@ -46,8 +46,8 @@ func (r Remaining) String() string {
 	if r.Pods == 0 {
 		text = fmt.Sprintf("%s: %d replicas", r.Object, r.Replicas)
 	}
-	if r.Homeless > 0 {
-		text += fmt.Sprintf(" (%d have no other cluster)", r.Homeless)
+	if r.Unplaced > 0 {
+		text += fmt.Sprintf(" (%d have no other cluster)", r.Unplaced)
 	}
 	return text
 }
@@ -176,7 +176,7 @@ func (j *joiner) remaining(ctx context.Context) ([]Remaining, error) {
 				}
 			}
 		}
-		if r.Homeless = min(f.Status.Unplaced, max(r.Pods, r.Replicas)); r.Pods > 0 || r.Replicas > 0 {
+		if r.Unplaced = min(f.Status.Unplaced, max(r.Pods, r.Replicas)); r.Pods > 0 || r.Replicas > 0 {
 			out = append(out, r)
 		}
 	}

@@ -24,12 +24,12 @@ import (
 
 // paris is a member that is reachable, with web, which runs there with three pods, and other, which
 // another host has put there.
-func paris(t *testing.T, unplaced int32) *world {
+func paris(t *testing.T, unplaced int32) *hostAndMember {
 	t.Helper()
 	web := &v1alpha1.FederatedReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-of-web"}}
 	web.Status.Clusters = []v1alpha1.FederatedClusterStatus{{Name: "paris", Written: 3}}
 	web.Status.Unplaced = unplaced
-	w := newWorld(t, web)
+	w := newHostAndMember(t, web)
 	if _, err := w.join(t, "paris"); err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ func paris(t *testing.T, unplaced int32) *world {
 	return w
 }
 
-func (w *world) create(t *testing.T, o client.Object) {
+func (w *hostAndMember) create(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := w.member.Client.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) update(t *testing.T, c client.Client, o client.Object) {
+func (w *hostAndMember) update(t *testing.T, c client.Client, o client.Object) {
 	t.Helper()
 	if err := c.Update(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func (w *world) update(t *testing.T, c client.Client, o client.Object) {
 }
 
 // controllers empty a member once it is marked, step by step.
-func (w *world) controllers(t *testing.T) {
+func (w *hostAndMember) controllers(t *testing.T) {
 	t.Helper()
 	step := func() { time.Sleep(3 * time.Second) } //nolint:forbidigo // virtual
 	for !slices.Contains(w.taints(t), v1alpha1.TaintLeaving+":NoExecute") {
@@ -97,7 +97,7 @@ func (w *world) controllers(t *testing.T) {
 	}
 }
 
-func (w *world) taints(t *testing.T) (out []string) {
+func (w *hostAndMember) taints(t *testing.T) (out []string) {
 	t.Helper()
 	m := &v1alpha1.MemberCluster{}
 	if err := w.host.Client.Get(t.Context(), client.ObjectKey{Name: "paris"}, m); err != nil {
@@ -109,7 +109,7 @@ func (w *world) taints(t *testing.T) (out []string) {
 	return out
 }
 
-func inMember(t *testing.T, w *world) (sets []string) {
+func inMember(t *testing.T, w *hostAndMember) (sets []string) {
 	t.Helper()
 	var list appsv1.ReplicaSetList
 	if err := w.member.Client.List(t.Context(), &list); err != nil {
@@ -217,7 +217,7 @@ func TestLeaveSaysWhatItOrphans(t *testing.T) {
 
 // What a kubeconfig says about how the member is reached, the controllers need as well.
 func TestJoinKeepsHowTheMemberIsReached(t *testing.T) {
-	w := newWorld(t)
+	w := newHostAndMember(t)
 	w.member.Config.ServerName = "kubernetes.default"
 	w.member.Config.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.example.com:3128"})
 	w.member.Config.BearerToken = "of the person"
@@ -245,7 +245,7 @@ func TestJoinKeepsHowTheMemberIsReached(t *testing.T) {
 
 // The nodes of a member are read only where that was asked for, and a renewal asks for the same.
 func TestJoinWithFixedNodes(t *testing.T) {
-	w := newWorld(t)
+	w := newHostAndMember(t)
 	for i, test := range []struct {
 		asked *bool
 		rules int

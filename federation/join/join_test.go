@@ -29,23 +29,23 @@ import (
 	"github.com/evenkeel/evenkeel/federation/members"
 )
 
-// world is a host and a member in memory. The member gives tokens, and denies what is asked for.
-type world struct {
+// hostAndMember is a host and a member in memory. The member gives tokens, and denies what is asked for.
+type hostAndMember struct {
 	host, member Cluster
 	denies       string // verb and resource
 	fails        error  // of a token
 }
 
-func newWorld(t *testing.T, inHost ...client.Object) *world {
+func newHostAndMember(t *testing.T, inHost ...client.Object) *hostAndMember {
 	t.Helper()
-	w := &world{}
+	w := &hostAndMember{}
 	w.host.Client = w.cluster(t, "host", inHost...)
 	w.member.Client = w.cluster(t, "member")
 	w.member.Config = &rest.Config{Host: "https://paris.example.com:6443"}
 	return w
 }
 
-func (w *world) cluster(t *testing.T, uid string, objects ...client.Object) client.Client {
+func (w *hostAndMember) cluster(t *testing.T, uid string, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -70,15 +70,15 @@ func (w *world) cluster(t *testing.T, uid string, objects ...client.Object) clie
 	}).Build()
 }
 
-func (w *world) join(t *testing.T, name string) ([]Step, error) {
+func (w *hostAndMember) join(t *testing.T, name string) ([]Step, error) {
 	t.Helper()
 	return Join(t.Context(), w.host, w.member, name, Options{As: w.as})
 }
 
-func (w *world) as(*rest.Config) (client.Client, error) { return w.member.Client, nil }
+func (w *hostAndMember) as(*rest.Config) (client.Client, error) { return w.member.Client, nil }
 
 // role is what the controllers may in the member.
-func (w *world) role(t *testing.T) *rbacv1.ClusterRole {
+func (w *hostAndMember) role(t *testing.T) *rbacv1.ClusterRole {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
 	if err := w.member.Client.Get(t.Context(), client.ObjectKey{Name: Account}, role); err != nil {
@@ -103,7 +103,7 @@ func objects(t *testing.T, c client.Client) string {
 }
 
 func TestJoinAgainReplacesCredentials(t *testing.T) {
-	w := newWorld(t)
+	w := newHostAndMember(t)
 	tokens := map[string]bool{}
 	for range 3 {
 		if _, err := w.join(t, "paris"); err != nil {
@@ -130,16 +130,16 @@ func TestJoinAgainReplacesCredentials(t *testing.T) {
 // The host learns of a member only when the new credentials suffice, and none are left behind.
 func TestJoinChangesNothingInTheHostUnlessTheCredentialsSuffice(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*hostAndMember)
 		says   string
 	}{
-		"a right is missing": {func(w *world) { w.denies = "create replicasets" }, "does not allow to create replicasets"},
-		"no token":           {func(w *world) { w.fails = errors.New("no tokens here") }, "no tokens here"},
-		"plain http":         {func(w *world) { w.member.Config.Host = "http://paris.example.com" }, "without https"},
+		"a right is missing": {func(w *hostAndMember) { w.denies = "create replicasets" }, "does not allow to create replicasets"},
+		"no token":           {func(w *hostAndMember) { w.fails = errors.New("no tokens here") }, "no tokens here"},
+		"plain http":         {func(w *hostAndMember) { w.member.Config.Host = "http://paris.example.com" }, "without https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // what is denied is asked for again and again for a while
-				w := newWorld(t)
+				w := newHostAndMember(t)
 				test.change(w)
 				if _, err := w.join(t, "paris"); err == nil || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("%v", err)
@@ -161,7 +161,7 @@ func TestJoinAgainWhileTheControllersWrite(t *testing.T) {
 	}{"a conflict": {1, ""}, "conflicts again and again": {1000, "the object has been modified"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newHostAndMember(t)
 				if _, err := w.join(t, "paris"); err != nil {
 					t.Fatal(err)
 				}
@@ -203,19 +203,19 @@ func TestJoinRefusesBeforeItChangesAnything(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		there  *v1alpha1.MemberCluster
-		change func(*world)
+		change func(*hostAndMember)
 		says   string
 	}{
-		"the host itself": {joined("x", ""), func(w *world) { w.member.Client = w.host.Client }, "lead to the same cluster"},
-		"another host": {joined("x", ""), func(w *world) {
+		"the host itself": {joined("x", ""), func(w *hostAndMember) { w.member.Client = w.host.Client }, "lead to the same cluster"},
+		"another host": {joined("x", ""), func(w *hostAndMember) {
 			_ = w.member.Client.Create(context.Background(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account, Labels: map[string]string{labelHost: "other"}}})
 		}, "a member of another host, the cluster whose namespace kube-system has the UID other"},
-		"joined already":      {joined("rome", "member"), func(*world) {}, "joined already, as rome"},
-		"the name is taken":   {joined("paris", "another"), func(*world) {}, "paris is another cluster"},
-		"the name is its own": {joined("paris", "member"), func(*world) {}, ""},
+		"joined already":      {joined("rome", "member"), func(*hostAndMember) {}, "joined already, as rome"},
+		"the name is taken":   {joined("paris", "another"), func(*hostAndMember) {}, "paris is another cluster"},
+		"the name is its own": {joined("paris", "member"), func(*hostAndMember) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, test.there)
+			w := newHostAndMember(t, test.there)
 			test.change(w)
 			steps, err := w.join(t, "paris")
 			if test.says == "" {
@@ -235,7 +235,7 @@ func TestJoinRefusesBeforeItChangesAnything(t *testing.T) {
 }
 
 func TestLeaveTakesEverythingBack(t *testing.T) {
-	w := newWorld(t)
+	w := newHostAndMember(t)
 	if _, err := w.join(t, "paris"); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestLeaveTakesEverythingBack(t *testing.T) {
 func TestLeaveKeepsSecretsOfOthers(t *testing.T) {
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "paris"}}
 	m.Spec.KubeconfigSecretRef.Name = "by-hand"
-	w := newWorld(t, m, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: "by-hand"}})
+	w := newHostAndMember(t, m, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: "by-hand"}})
 	steps, err := Leave(t.Context(), w.host, Cluster{}, "paris", LeaveOptions{})
 	if err != nil || fmt.Sprint(steps) != "[{host membercluster/paris deleted} {host secret/by-hand, which join did not make kept}]" {
 		t.Errorf("%v %v", steps, err)

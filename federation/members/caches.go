@@ -100,7 +100,7 @@ func (c *caches) failed(_ context.Context, r *cache.Reflector, err error) {
 	}
 }
 
-// deny takes in whether a kind may not be read.
+// deny records whether a kind may not be read.
 func (c *caches) deny(kind string, is bool) {
 	c.mu.Lock()
 	was := c.denied[kind]

@@ -18,7 +18,7 @@ import (
 
 // Of several changes with one key the last that waits is made, and no two at a time.
 func TestDoMakesTheLastChange(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		c := w.members.Get("a")
@@ -42,7 +42,7 @@ func TestDoMakesTheLastChange(t *testing.T) {
 
 // Many keys are worked on at the same time, up to the limit.
 func TestDoIsBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		c := w.members.Get("a")
@@ -70,7 +70,7 @@ func TestDoIsBounded(t *testing.T) {
 
 // Nothing is written to a cluster that does not answer, and nobody waits for it.
 func TestDoDropsChangesOfALostCluster(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		w.net.down(at("a"))
@@ -88,7 +88,7 @@ func TestDoDropsChangesOfALostCluster(t *testing.T) {
 // do not wait for it.
 func TestHangDelaysNoOtherCluster(t *testing.T) {
 	o := Options{CallTimeout: time.Hour, ProbeInterval: 50 * time.Millisecond, ProbeTimeout: 3 * time.Second} // also in time on a busy machine
-	w := newWorld(t, o)
+	w := newHostHarness(t, o)
 	w.stop()
 	w.run(o) // on the network, not in memory
 	stop := sync.OnceFunc(w.stop)
@@ -131,7 +131,7 @@ func TestHangDelaysNoOtherCluster(t *testing.T) {
 
 // A change of a cluster that accepts connections and never answers ends by itself.
 func TestDoEndsInTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		defer s.hang()()

@@ -21,7 +21,7 @@ func TestAClockThatIsOff(t *testing.T) {
 	for name, off := range map[string]time.Duration{"right": 0, "behind": -10 * time.Minute, "ahead": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, Options{})
+				w := newHostHarness(t, Options{})
 				defer w.end()
 				paris := w.server("paris")
 				paris.set(func(s *server) { s.off = off })
@@ -66,7 +66,7 @@ func TestSkewOf(t *testing.T) {
 // lifetime.
 func TestCredentialsThatExpireSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Options{})
+		w := newHostHarness(t, Options{})
 		defer w.end()
 		payload := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"iat":%d,"exp":%d}`, time.Now().Unix(), time.Now().Add(100*time.Minute).Unix()))
 		token := "header." + payload + ".signature"

@@ -193,7 +193,7 @@ func (c *Cluster) show(fresh *caches) {
 	c.set(func() { c.caches = fresh })
 }
 
-// skewed takes in by how much the clock of the cluster is ahead. What its objects say about times is
+// skewed records by how much the clock of the cluster is ahead. What its objects say about times is
 // corrected by that. A difference of a moment changes nothing, or times would change with each probe.
 func (c *Cluster) skewed(by time.Duration) {
 	if (by-c.skew).Abs() >= skewMatters || by == 0 {
@@ -205,7 +205,7 @@ func (c *Cluster) skewed(by time.Duration) {
 // errFilling is returned while the cluster answers, but what is there is not known yet.
 var errFilling = errors.New("reading what runs in the cluster")
 
-// checked takes in what was found out.
+// checked records what was found out.
 func (c *Cluster) checked(now time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

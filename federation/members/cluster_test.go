@@ -19,17 +19,17 @@ import (
 )
 
 // In virtual time, over a network in memory.
-func inBubble(t *testing.T, play func(*testing.T, *world)) {
+func inBubble(t *testing.T, play func(*testing.T, *hostHarness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Options{})
+		w := newHostHarness(t, Options{})
 		defer w.end()
 		play(t, w)
 	})
 }
 
 func TestClusterIsReadyAsSoonAsItAnswers(t *testing.T) {
-	inBubble(t, func(_ *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		w.says("a", fine)
@@ -41,7 +41,7 @@ func TestClusterIsReadyAsSoonAsItAnswers(t *testing.T) {
 
 // A cluster that is asked every ten seconds and does not change costs no write.
 func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Minute)
 		writes, probes := w.writes.Load(), s.called("GET /readyz")
@@ -57,7 +57,7 @@ func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
 
 // What was stored a moment ago, and does not show in the cache yet, is neither stored nor reported again.
 func TestStatusIsStoredOnceThoughTheCacheIsBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		w.stale.Store(w.get("a"))
@@ -78,7 +78,7 @@ func TestStatusIsStoredOnceThoughTheCacheIsBehind(t *testing.T) {
 // A loss and a return that time alone brings are reported to the handlers, even if somebody looks at it
 // in between.
 func TestHandlersLearnWhatTimeBrings(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		var mu sync.Mutex
@@ -108,7 +108,7 @@ func TestHandlersLearnWhatTimeBrings(t *testing.T) {
 }
 
 func TestShortLossIsNotYetALoss(t *testing.T) {
-	inBubble(t, func(_ *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		w.net.down(at("a"))
@@ -123,7 +123,7 @@ func TestShortLossIsNotYetALoss(t *testing.T) {
 // It counts as lost a minute after the first probe that failed, and as returned when it has answered
 // for a minute.
 func TestLongLoss(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		w.net.down(at("a"))
@@ -149,7 +149,7 @@ func TestLongLoss(t *testing.T) {
 
 // A cluster that answers only now and then does not return.
 func TestReturnMustBeStable(t *testing.T) {
-	inBubble(t, func(_ *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		w.net.down(at("a"))
@@ -167,7 +167,7 @@ func TestReturnMustBeStable(t *testing.T) {
 
 // It accepts connections and never answers.
 func TestHangCountsAsLossAndDelaysNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.server("b")
 		w.after(time.Second)
@@ -188,7 +188,7 @@ func TestHangCountsAsLossAndDelaysNobody(t *testing.T) {
 
 // What changed while the connection was lost is known when the cluster counts as answering again.
 func TestWhatIsThereIsReadAnewAfterALoss(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		s.put("replicasets", replicaSet("web", 3))
 		w.after(time.Second)
@@ -218,7 +218,7 @@ func TestWhatIsThereIsReadAnewAfterALoss(t *testing.T) {
 
 // The ReplicaSet of a Deployment has the labels of its pods, and is no local object itself.
 func TestReplicaSetsOfDeploymentsAreNotLocal(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		var mu sync.Mutex
@@ -250,7 +250,7 @@ func TestReplicaSetsOfDeploymentsAreNotLocal(t *testing.T) {
 // A program that starts while a cluster is lost goes on waiting for it, and does not take it for a
 // new one when it returns.
 func TestRestartRemembersALoss(t *testing.T) {
-	inBubble(t, func(_ *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		w.net.down(at("a"))
@@ -268,7 +268,7 @@ func TestRestartRemembersALoss(t *testing.T) {
 }
 
 func TestClusterLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		m := w.get("a")
@@ -289,7 +289,7 @@ func TestClusterLeaves(t *testing.T) {
 }
 
 func TestLabelsAndTaintsAreSeen(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		reported := make(chan string, 1)

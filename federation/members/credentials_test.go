@@ -15,7 +15,7 @@ const refused = "Reachable=Unknown/NoCredentials CredentialsValid=False/"
 
 // The cluster stays ready while its credentials are replaced, and the old ones are not used again.
 func TestRotation(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		s.put("replicasets", replicaSet("web", 3))
 		w.after(time.Second)
@@ -44,7 +44,7 @@ func TestRotation(t *testing.T) {
 
 // It takes effect without a restart, in both directions.
 func TestWrongCredentialsAndBack(t *testing.T) {
-	inBubble(t, func(_ *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		w.rotate("a", w.kubeconfigOf("a", "wrong"))
@@ -68,7 +68,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 		"InvalidKubeconfig": func(c *clientcmdapi.Config) { c.CurrentContext = "s3cr3t" },
 	} {
 		t.Run(reason, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
+			inBubble(t, func(t *testing.T, w *hostHarness) {
 				w.server("b")
 				w.after(time.Second)
 				before := w.get("b")
@@ -92,7 +92,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 }
 
 func TestSecretAndKeyMustExist(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.server("a")
 		w.after(time.Second)
 		secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "member-a"}}
@@ -122,7 +122,7 @@ func TestSecretAndKeyMustExist(t *testing.T) {
 }
 
 func TestHostIsNoMember(t *testing.T) {
-	inBubble(t, func(_ *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *hostHarness) {
 		s := newServer(hostUID, "token")
 		w.net.up(at("h"), s)
 		w.join("h", w.kubeconfigOf("h", "token"))
@@ -134,7 +134,7 @@ func TestHostIsNoMember(t *testing.T) {
 // The MemberCluster that was there first keeps the cluster, over restarts as well, and the other one takes it over
 // only when the first has gone.
 func TestClusterIsJoinedOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("m")
 		w.after(time.Second)
 		w.join("a", w.kubeconfigOf("m", s.token))
@@ -165,7 +165,7 @@ func TestClusterIsJoinedOnce(t *testing.T) {
 func TestMissingRightsAreNamed(t *testing.T) {
 	for denies, says := range map[string]string{"namespaces": "kube-system", "replicasets": "list and watch ReplicaSets", "pods": "list and watch Pods"} {
 		t.Run(denies, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
+			inBubble(t, func(t *testing.T, w *hostHarness) {
 				s := newServer("uid-of-a", "token-of-a")
 				s.denies = denies
 				w.net.up(at("a"), s)
@@ -185,7 +185,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 
 // A redirect does not carry credentials elsewhere.
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		w.after(time.Second)
 		elsewhere := newServer("uid-of-b", "token-of-a")

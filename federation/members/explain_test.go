@@ -17,7 +17,7 @@ import (
 
 // A web page, such as the login or an error page of a proxy, is not taken for an API server, and is named.
 func TestWebPageIsNoCluster(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		s := w.server("a")
 		s.set(func(s *server) { s.page = true })
 		w.after(2 * DefaultOfflineAfter)

@@ -42,7 +42,7 @@ func newLiveness(before State, now time.Time, o *Options) liveness {
 	return liveness{offlineAfter: o.OfflineAfter, stableFor: o.StabilizationTime, since: now, lost: before.Lost()}
 }
 
-// saw takes in whether the cluster has answered, and what is known of it is current.
+// saw records whether the cluster has answered, and what is known of it is current.
 func (l *liveness) saw(answers bool, now time.Time) {
 	if answers != l.answers {
 		state, _, _ := l.at(now)

@@ -84,7 +84,7 @@ func (m *Members) remove(name string) {
 	}
 }
 
-// claim takes in which cluster it is, and refuses one that is another member. It belongs to the MemberCluster that was
+// claim records which cluster it is, and refuses one that is another member. It belongs to the MemberCluster that was
 // there first, as the statuses of all of them say or, of those that were not stored yet, what was found out.
 func (m *Members) claim(c *Cluster, uid string, all []v1alpha1.MemberCluster) error {
 	m.mu.Lock()

@@ -199,7 +199,7 @@ func newTally() *tally {
 	return &tally{of: map[Local]Pods{}, nodes: map[string]*v1.Node{}, used: map[string]federation.Resources{}}
 }
 
-// count takes in a change of a pod, and returns the local objects whose counts changed.
+// count records a change of a pod, and returns the local objects whose counts changed.
 func (t *tally) count(before, now *pod) (changed []Local) {
 	same := before != nil && now != nil && before.counted == now.counted
 	for _, step := range []struct {
@@ -232,7 +232,7 @@ func (t *tally) count(before, now *pod) (changed []Local) {
 	return changed
 }
 
-// setNode takes in a change of a node.
+// setNode records a change of a node.
 func (t *tally) setNode(before, now *v1.Node) {
 	t.room = nil
 	if now == nil {

@@ -50,13 +50,13 @@ func (k *kinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RE
 }
 
 // install gives the host the kind.
-func (w *world) install() {
+func (w *hostHarness) install() {
 	w.kinds.mu.Lock()
 	defer w.kinds.mu.Unlock()
 	w.kinds.Add(profileKind.WithVersion("v1alpha1"), meta.RESTScopeNamespace)
 }
 
-func (w *world) addProfile(p *unstructured.Unstructured) {
+func (w *hostHarness) addProfile(p *unstructured.Unstructured) {
 	w.t.Helper()
 	if _, err := w.inHost.Resource(profileResource).Namespace(DefaultNamespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
@@ -67,7 +67,7 @@ func (w *world) addProfile(p *unstructured.Unstructured) {
 func TestClusterProfileIsAMember(t *testing.T) {
 	for _, field := range []string{"accessProviders", "credentialProviders"} {
 		t.Run(field, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
+			inBubble(t, func(t *testing.T, w *hostHarness) {
 				s := newServer("uid-of-p", "token-of-p")
 				w.net.up(at("p"), s)
 				w.addProfile(profile("p", field, "other", secretReader))
@@ -104,7 +104,7 @@ func TestClusterProfileIsAMember(t *testing.T) {
 
 // Only the access provider that runs no command is used.
 func TestClusterProfileThatRunsACommand(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.addProfile(profile("p", "accessProviders", "google", "eks"))
 		w.install()
 		w.after(2 * time.Minute)
@@ -119,7 +119,7 @@ func TestClusterProfileThatRunsACommand(t *testing.T) {
 
 // A MemberCluster that somebody has made keeps its name, whatever ClusterProfiles there are.
 func TestClusterProfileDoesNotReplaceAMemberCluster(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *hostHarness) {
 		w.server("a")
 		w.addProfile(profile("a", "accessProviders", secretReader))
 		w.install()

@@ -42,7 +42,7 @@ func using(node, cores string) func(*v1.Pod) {
 }
 
 // fix says whether the nodes of a cluster are all that it has.
-func (w *world) fix(name string, fixed bool) {
+func (w *hostHarness) fix(name string, fixed bool) {
 	w.t.Helper()
 	synctest.Wait() // no status is being stored between the read and the write
 	m := w.get(name)
@@ -54,7 +54,7 @@ func (w *world) fix(name string, fixed bool) {
 }
 
 // free is what a cluster has left: "n-1:8000/110".
-func (w *world) free(name string) string {
+func (w *hostHarness) free(name string) string {
 	room, known := w.members.Get(name).Room()
 	if !known {
 		return "unknown"
@@ -66,7 +66,7 @@ func (w *world) free(name string) string {
 	return fmt.Sprint(strings.Join(out, " "), " ", room.Bound)
 }
 
-func (w *world) roomCondition(name string) (status metav1.ConditionStatus, reason, message string) {
+func (w *hostHarness) roomCondition(name string) (status metav1.ConditionStatus, reason, message string) {
 	c := meta.FindStatusCondition(w.get(name).Status.Conditions, v1alpha1.ConditionRoomKnown)
 	if c == nil {
 		return "", "", ""
@@ -77,7 +77,7 @@ func (w *world) roomCondition(name string) (status metav1.ConditionStatus, reaso
 // The room of a cluster with fixed nodes follows its nodes and all of its pods.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Options{})
+		w := newHostHarness(t, Options{})
 		defer w.end()
 		paris := w.server("paris")
 		paris.put("nodes", aNode("n-1"))
@@ -124,7 +124,7 @@ func ptrTo[T any](v T) *T { return &v }
 // A cluster whose nodes may not be read stays reachable, and says what to do.
 func TestRoomThatMayNotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Options{})
+		w := newHostHarness(t, Options{})
 		defer w.end()
 		paris := w.server("paris")
 		paris.put("nodes", aNode("n-1"))

@@ -48,9 +48,9 @@ func inQueues(t *testing.T, play func(*testing.T, *Controller, passes.Queue)) {
 	}
 }
 
-// GR1: an object that is new or has another spec or other annotations is passed over at once; a status
+// An object that is new or has another spec or other annotations is passed over at once; a status
 // that was stored is not a reason.
-func TestGR1ObjectsAreCheckedAtOnce(t *testing.T) {
+func TestObjectsAreCheckedAtOnce(t *testing.T) {
 	before := web()
 	before.Generation = 1
 	update := func(change func(*v1alpha1.FederatedReplicaSet)) bool {
@@ -67,8 +67,8 @@ func TestGR1ObjectsAreCheckedAtOnce(t *testing.T) {
 	}
 }
 
-// GR2, GR3: a changed local object, and changed pods, are passed over a moment later, once.
-func TestGR2LocalObjectsAreCheckedSoon(t *testing.T) {
+// A changed local object, and changed pods, are passed over a moment later, once.
+func TestLocalObjectsAreCheckedSoon(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
 		for range 100 {
@@ -86,8 +86,8 @@ func TestGR2LocalObjectsAreCheckedSoon(t *testing.T) {
 	})
 }
 
-// GR4: a cluster that comes, goes or changes leads to a pass over every object at once.
-func TestGR4ClustersCheckEverything(t *testing.T) {
+// A cluster that comes, goes or changes leads to a pass over every object at once.
+func TestClustersCheckEverything(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func TestGR4ClustersCheckEverything(t *testing.T) {
 	})
 }
 
-// GR5: of several delays for one object the shortest wins, and they make one pass.
-func TestGR5ShortestDelayWins(t *testing.T) {
+// Of several delays for one object the shortest wins, and they make one pass.
+func TestShortestDelayWins(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
 		for _, delay := range []time.Duration{time.Minute, passes.ChangeDelay, time.Hour} {
@@ -127,9 +127,9 @@ func TestGR5ShortestDelayWins(t *testing.T) {
 	})
 }
 
-// GR6: never two passes over one object at a time; what happens during a pass leads to another one
+// Never two passes over one object at a time; what happens during a pass leads to another one
 // after it. Other objects do not wait.
-func TestGR6OneWorkerPerObject(t *testing.T) {
+func TestOneWorkerPerObject(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		other := types.NamespacedName{Namespace: "shop", Name: "other"}
 		c.triggers.Pass(shop, 0)

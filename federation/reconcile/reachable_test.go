@@ -98,9 +98,9 @@ func TestRefusedAndFailedWrites(t *testing.T) {
 	}
 }
 
-// E2, E4: an object that was deleted and made anew by somebody else in between is not taken for the
+// An object that was deleted and made anew by somebody else in between is not taken for the
 // one before: its number is not patched. It is overwritten as a whole.
-func TestE2ObjectOfAnotherUID(t *testing.T) {
+func TestAnObjectOfAnotherUIDIsOverwritten(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a")
 	f.start()
@@ -131,8 +131,8 @@ func TestE2ObjectOfAnotherUID(t *testing.T) {
 	}
 }
 
-// E4: a deleted local object is created again; E2: one that has another selector is made anew.
-func TestE4DeletedObjectIsCreatedAgain(t *testing.T) {
+// A deleted local object is created again; one that has another selector is made anew.
+func TestADeletedObjectIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a")
 	f.members["a"].put(local, map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{
@@ -299,9 +299,9 @@ func TestMemberThatDropsFields(t *testing.T) {
 	}
 }
 
-// E3: pods that a ReplicaSet adopted and that lack the label are known from its status: those that
+// Pods that a ReplicaSet adopted and that lack the label are known from its status: those that
 // are ready run, and the others are starting.
-func TestE3AdoptedPods(t *testing.T) {
+func TestAdoptedPodsAreKnownFromTheStatus(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a")
 	f.members["a"].able = 2
@@ -363,9 +363,9 @@ func TestSecondWriterInAMember(t *testing.T) {
 	}
 }
 
-// GR7, I9: passes over several objects are made at the same time. When all are settled none is made any
+// Passes over several objects are made at the same time. When all are settled none is made any
 // more, and nothing is written to the host or to a member.
-func TestGR7SeveralObjectsAtATime(t *testing.T) {
+func TestSeveralObjectsAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a", "b")
 	var passes, storing, most atomic.Int32
@@ -399,8 +399,8 @@ func TestGR7SeveralObjectsAtATime(t *testing.T) {
 	}
 }
 
-// I1, I7: a new object is created in all clusters by one pass, and a cluster that joins gets its own.
-func TestI1NewObject(t *testing.T) {
+// A new object is created in all clusters by one pass, and a cluster that joins gets its own.
+func TestANewObjectIsCreatedInAllClusters(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a", "b")
 	f.start()
@@ -410,8 +410,8 @@ func TestI1NewObject(t *testing.T) {
 	f.settled("3 3 3")
 }
 
-// I2: the status of a local object matters when it says that pods cannot be created.
-func TestI2StatusOfLocalObjects(t *testing.T) {
+// The status of a local object matters when it says that pods cannot be created.
+func TestTheStatusOfLocalObjectsMatters(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a", "b")
 	f.members["b"].quota = 2

@@ -243,7 +243,7 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 // delete --cascade=orphan asks for. Kubernetes marks them so for a moment only.
 type deletions struct{ of sync.Map }
 
-// see takes in what an object was and is.
+// see records what an object was and is.
 func (d *deletions) see(before, now *v1alpha1.FederatedReplicaSet) {
 	switch {
 	case now == nil:

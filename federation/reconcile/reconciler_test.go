@@ -110,8 +110,8 @@ func TestNothingIsWrittenWhenSettled(t *testing.T) {
 	}
 }
 
-// E1: what a cluster refuses is stored by the next pass whose status can be stored.
-func TestE1RefusalIsStored(t *testing.T) {
+// What a cluster refuses is stored by the next pass whose status can be stored.
+func TestARefusalIsStored(t *testing.T) {
 	h := newHost(t, plain)
 	h.known.answered(shop, federation.Answer{Write: federation.Write{Cluster: "a", From: 3, To: 4}, Refused: "no such field"}, false, "")
 	h.refuses = apierrors.NewConflict(schema.GroupResource{Resource: "federatedreplicasets"}, "web", nil)

@@ -68,10 +68,10 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	})
 }
 
-// kept is why something that is there is left as it is.
-type kept string
+// leftAlone is why something that is there is left as it is.
+type leftAlone string
 
-func (k kept) Error() string { return string(k) }
+func (k leftAlone) Error() string { return string(k) }
 
 // errRecreate is returned when an object was deleted so that it can be created with another
 // selector: the next pass creates it.
@@ -80,7 +80,7 @@ var errRecreate = errors.New("deleted because of its selector, to be created aga
 // refusal is why a write was not made: the answer of the cluster, or what became known without one.
 func refusal(f *v1alpha1.FederatedReplicaSet, err error) string {
 	var answer apierrors.APIStatus
-	var ours kept
+	var ours leftAlone
 	switch {
 	case errors.Is(err, errRecreate):
 		return ""
@@ -101,11 +101,11 @@ func refusal(f *v1alpha1.FederatedReplicaSet, err error) string {
 func untouchable(o metav1.Object, f *v1alpha1.FederatedReplicaSet, takeover v1alpha1.Takeover) error {
 	switch owner := metav1.GetControllerOfNoCopy(o); {
 	case o.GetDeletionTimestamp() != nil:
-		return kept(fmt.Sprintf("the %s of that name there is being deleted", kindOf(f)))
+		return leftAlone(fmt.Sprintf("the %s of that name there is being deleted", kindOf(f)))
 	case owner != nil:
-		return kept(fmt.Sprintf("the %s of that name there belongs to %s %s and is left as it is: choose another name", kindOf(f), owner.Kind, owner.Name))
+		return leftAlone(fmt.Sprintf("the %s of that name there belongs to %s %s and is left as it is: choose another name", kindOf(f), owner.Kind, owner.Name))
 	case takeover == v1alpha1.TakeoverNever && o.GetAnnotations()[annotationOwner] != string(f.UID):
-		return kept(fmt.Sprintf("a %s of that name is there, which was not written for this object, and the MemberCluster has takeover: Never", kindOf(f)))
+		return leftAlone(fmt.Sprintf("a %s of that name is there, which was not written for this object, and the MemberCluster has takeover: Never", kindOf(f)))
 	}
 	return nil
 }

@@ -47,9 +47,9 @@ func inMember(t *testing.T, c client.Client) *appsv1.Deployment {
 	return d
 }
 
-// E2: an object without the label of local objects is not watched and seems to be missing. The event
+// An object without the label of local objects is not watched and seems to be missing. The event
 // says that it was overwritten, not that it was created, and nothing of others is left in its template.
-func TestE2UnwatchedObjectIsOverwritten(t *testing.T) {
+func TestAnUnwatchedObjectIsOverwritten(t *testing.T) {
 	created, changed := podhealth.Event{Reason: federation.ReasonCreated, About: "a"}, federation.OverwroteChange("a")
 	create, content := federation.Write{Cluster: "a", Create: true, Content: true, To: 5}, federation.Write{Cluster: "a", Content: true, To: 5}
 	for name, c := range map[string]struct {

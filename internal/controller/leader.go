@@ -88,7 +88,7 @@ func (s seenIn) Update(ctx context.Context, l *v1.Lease, o metav1.UpdateOptions)
 	return s.by.see(s.LeaseInterface.Update(ctx, l, o))
 }
 
-// see takes in the version of the Lease, which never goes back unless the data of the API server do.
+// see records the version of the Lease, which never goes back unless the data of the API server do.
 func (l *lease) see(found *v1.Lease, err error) (*v1.Lease, error) {
 	if err == nil {
 		if order, err := resourceversion.CompareResourceVersion(found.ResourceVersion, l.version); err == nil && order < 0 {

@@ -27,7 +27,7 @@ import (
 // Pods of a namespace are sent while something there needs it, and a minute longer; those of exempt
 // namespaces never.
 func TestOnlyNamespacesWithNeedAreSelected(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	k := w.keeper(t)
 	selected := func(want ...string) {
 		t.Helper()
@@ -63,7 +63,7 @@ func TestOnlyNamespacesWithNeedAreSelected(t *testing.T) {
 
 // A namespace is covered before its first object is, and forgotten if none comes.
 func TestCover(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	k, other := w.keeper(t), w.keeper(t)
 	k.Sync(t.Context())
 	other.Sync(t.Context())
@@ -102,7 +102,7 @@ func TestCover(t *testing.T) {
 
 // A thousand namespaces are one selector; ten that come at once are few writes.
 func TestThousandNamespaces(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	k := w.keeper(t)
 	for i := range 1000 {
 		w.need = append(w.need, fmt.Sprintf("team-%04d", i))
@@ -125,7 +125,7 @@ func TestThousandNamespaces(t *testing.T) {
 
 // What others change of our fields is restored; what is theirs is left alone.
 func TestConfigurationsAreRestored(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	registry := prometheus.NewRegistry()
 	metrics, err := webhooks.NewMetrics(registry)
 	if err != nil {
@@ -189,7 +189,7 @@ func TestNamesakeIsLeftAlone(t *testing.T) {
 	objects := installed()
 	namesake := objects[0].(*admissionv1.MutatingWebhookConfiguration)
 	namesake.Webhooks[0].ClientConfig.Service = &admissionv1.ServiceReference{Namespace: "other", Name: webhooks.DefaultName}
-	w := newWorld(t, objects...)
+	w := newAPIServer(t, objects...)
 	w.need = []string{"shop"}
 	k := w.keeper(t)
 	k.Sync(t.Context())
@@ -210,7 +210,7 @@ func TestWebhookThatIsMissingIsNamed(t *testing.T) {
 	objects := installed()
 	old := objects[1].(*admissionv1.ValidatingWebhookConfiguration)
 	old.Webhooks = old.Webhooks[:1]
-	w := newWorld(t, objects...)
+	w := newAPIServer(t, objects...)
 	k := w.keeper(t)
 	k.Sync(t.Context())
 	if v := w.validating(t); v.Webhooks[0].ClientConfig.CABundle == nil {
@@ -224,7 +224,7 @@ func TestWebhookThatIsMissingIsNamed(t *testing.T) {
 // Without a usable Secret there are no authorities, and without these no rules: the API server would
 // refuse all pods. What is complete already stays so.
 func TestNoRulesWithoutAuthorities(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	w.need = []string{"shop"}
 	broken := func(_ string, o client.Object) error {
 		if _, is := o.(*v1.Secret); is {
@@ -250,7 +250,7 @@ func TestNoRulesWithoutAuthorities(t *testing.T) {
 // With a certificate from elsewhere nothing is made, and the authorities are left alone unless they are
 // given, too.
 func TestCertificateFromElsewhere(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	files := serving.Files{Cert: "tls.crt", Key: "tls.key"}
 	k := w.keeper(t, func(o *webhooks.Options) { o.Files = files })
 	k.Sync(t.Context())

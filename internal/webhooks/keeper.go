@@ -43,13 +43,13 @@ type Keeper struct {
 	held      *state // what is served
 	announced map[string]time.Time
 	selecting []string
-	look      look
+	found     findings
 	begun     bool   // a pass has found out whether the API server may call
 	logged    string // the last problem in the log
 }
 
-// look is what the last pass found.
-type look struct {
+// findings are what the last pass found.
+type findings struct {
 	done        bool
 	called      bool  // the API server may call this program
 	certificate error // why the Secret is of no use
@@ -155,11 +155,11 @@ func (k *Keeper) pass(ctx context.Context) (again time.Duration, err error) {
 		return 0, err
 	}
 	problems := []error{certificateErr, namesErr}
-	look := look{done: true, certificate: certificateErr}
+	found := findings{done: true, certificate: certificateErr}
 	complete := true
 	for _, c := range both {
 		problems = append(problems, c.problem)
-		look.done, look.called = look.done && c.known, look.called || c.exists
+		found.done, found.called = found.done && c.known, found.called || c.exists
 		complete = complete && c.exists && c.problem == nil
 	}
 	if certificateErr == nil {
@@ -169,21 +169,21 @@ func (k *Keeper) pass(ctx context.Context) (again time.Duration, err error) {
 		names = nil
 	}
 	err = errors.Join(problems...)
-	k.report(look, err, names)
+	k.report(found, err, names)
 	k.options.Metrics.see(both, len(names), certificateErr)
 	return again, err
 }
 
 // report makes public what a pass found. A problem is logged when two passes had it, because some end
 // by themselves while the program starts.
-func (k *Keeper) report(l look, err error, names []string) {
+func (k *Keeper) report(l findings, err error, names []string) {
 	if err != nil {
 		l.problem = err.Error()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lasts := l.problem == k.look.problem
-	k.look, k.selecting, k.begun = l, names, k.begun || l.done
+	lasts := l.problem == k.found.problem
+	k.found, k.selecting, k.begun = l, names, k.begun || l.done
 	switch {
 	case l.problem == k.logged:
 	case err == nil:
@@ -228,8 +228,8 @@ func (k *Keeper) certificate(ctx context.Context, known []*x509.Certificate) (au
 		}
 	}
 	now := k.options.Clock.Now()
-	settled := stored != nil && k.published == string(stored.bundle()) && now.Sub(k.since) >= k.rotation.settle()
-	next, step, err := k.rotation.advance(stored, k.serving(), known, settled, now)
+	noticed := stored != nil && k.published == string(stored.bundle()) && now.Sub(k.since) >= k.rotation.propagation()
+	next, step, err := k.rotation.advance(stored, k.serving(), known, noticed, now)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -313,12 +313,12 @@ func (k *Keeper) Ready() error {
 		return nil
 	}
 	switch {
-	case !k.look.done:
+	case !k.found.done:
 		return errors.New("it is not known yet whether the webhooks are installed")
-	case !k.look.called:
+	case !k.found.called:
 		return nil
-	case k.look.certificate != nil:
-		return k.look.certificate
+	case k.found.certificate != nil:
+		return k.found.certificate
 	}
 	return errors.New("the certificate has expired")
 }
@@ -341,7 +341,7 @@ func (k *Keeper) Cover(ctx context.Context, namespace string) error {
 	if !k.covers(namespace) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return fmt.Errorf("the API server does not send the pods of namespace %s yet: %s", namespace, k.look.problem)
+		return fmt.Errorf("the API server does not send the pods of namespace %s yet: %s", namespace, k.found.problem)
 	}
 	return nil
 }

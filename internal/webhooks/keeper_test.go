@@ -22,7 +22,7 @@ import (
 
 // Replicas that start at the same time serve one certificate, for which the API server trusts them.
 func TestReplicasAgreeOnOneCertificate(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	var replicas []*webhooks.Keeper
 	var all sync.WaitGroup
 	for range 8 {
@@ -50,7 +50,7 @@ func TestReplicasAgreeOnOneCertificate(t *testing.T) {
 // In a rotation the API server knows the next authority a while before it is served, and the former
 // one a while after.
 func TestRotationOverlaps(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	k, other := w.keeper(t), w.keeper(t)
 	k.Sync(t.Context())
 	other.Sync(t.Context())
@@ -104,7 +104,7 @@ func TestServedIsTrustedAlways(t *testing.T) {
 		t.Skip("replicas take turns here: there is nothing to race")
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld(t, installed()...)
+		w := newAPIServer(t, installed()...)
 		replicas := []*webhooks.Keeper{w.keeper(t), w.keeper(t), w.keeper(t)}
 		for _, k := range replicas {
 			k.Sync(t.Context())
@@ -187,7 +187,7 @@ func TestServedIsTrustedAlways(t *testing.T) {
 func TestSecretThatIsLostIsReplaced(t *testing.T) {
 	for _, how := range []string{"deleted", "spoiled", "half spoiled", "emptied", "of others"} {
 		t.Run(how, func(t *testing.T) {
-			w := newWorld(t, installed()...)
+			w := newAPIServer(t, installed()...)
 			k := w.keeper(t)
 			k.Sync(t.Context())
 			first := k.Certificate().Leaf
@@ -226,7 +226,7 @@ func TestSecretThatIsLostIsReplaced(t *testing.T) {
 // A program that starts with an expired certificate, or with nothing usable, serves a new one at once.
 func TestStartAfterTheCertificateExpired(t *testing.T) {
 	for _, how := range []string{"expired", "spoiled"} {
-		w := newWorld(t, installed()...)
+		w := newAPIServer(t, installed()...)
 		w.keeper(t).Sync(t.Context())
 		if how == "spoiled" {
 			w.spoil(t, false)
@@ -246,11 +246,11 @@ func TestStartAfterTheCertificateExpired(t *testing.T) {
 // A replica whose clock is a day late uses what another one has made, and one that is much too late
 // does not replace it.
 func TestClocksDiffer(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	k := w.keeper(t)
 	k.Sync(t.Context())
 	for _, late := range []time.Duration{time.Minute, 23 * time.Hour, 1000 * time.Hour} {
-		behind := newWorld(t)
+		behind := newAPIServer(t)
 		behind.client = w.client
 		behind.clock.SetTime(w.clock.Now().Add(-late))
 		other := behind.keeper(t)
@@ -266,7 +266,7 @@ func TestClocksDiffer(t *testing.T) {
 
 // While replicas want different hosts, the certificate is for all of them, and they do not fight.
 func TestReplicasWithDifferentHostsShareACertificate(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	a := w.keeper(t)
 	a.Sync(t.Context())
 	w.hosts = []string{"webhooks.example.com"}
@@ -294,7 +294,7 @@ func TestReplicasWithDifferentHostsShareACertificate(t *testing.T) {
 
 // A pass that changes nothing writes nothing.
 func TestNothingIsWrittenTwice(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	w.need = []string{"shop", "bank"}
 	w.keeper(t).Sync(t.Context())
 	w.before = func(verb string, o client.Object) error {
@@ -335,7 +335,7 @@ func TestReady(t *testing.T) {
 		"no answer": {installed(), func(string, client.Object) error { return context.DeadlineExceeded }, "not known yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, c.objects...)
+			w := newAPIServer(t, c.objects...)
 			k := w.keeper(t)
 			w.before = c.before
 			k.Sync(t.Context())

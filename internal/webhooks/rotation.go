@@ -12,8 +12,8 @@ type rotation struct {
 	lifetime time.Duration
 }
 
-// settle is how long the next authority must have been in all configurations.
-func (r rotation) settle() time.Duration {
+// propagation is how long the next authority must have been in all configurations.
+func (r rotation) propagation() time.Duration {
 	return max(time.Second, min(time.Minute, r.lifetime/2000))
 }
 
@@ -32,9 +32,9 @@ const (
 
 // advance returns the state that follows: at most one step of a rotation. stored is what the Secret
 // says, nil if there is none or if it is not usable; held is what this replica serves, if anything, and
-// known are the authorities in the configurations: other replicas may serve what they have signed. settled
+// known are the authorities in the configurations: other replicas may serve what they have signed. noticed
 // reports whether the API server has known the next authority for long enough.
-func (r rotation) advance(stored, held *state, known []*x509.Certificate, settled bool, now time.Time) (*state, string, error) {
+func (r rotation) advance(stored, held *state, known []*x509.Certificate, noticed bool, now time.Time) (*state, string, error) {
 	s, forced, step := state{}, false, stepNone
 	switch {
 	case stored != nil:
@@ -70,7 +70,7 @@ func (r rotation) advance(stored, held *state, known []*x509.Certificate, settle
 			s.next, err = newPair(now, r.lifetime, hosts)
 			step = stepPrepared
 		}
-	case settled && s.next.begun(now):
+	case noticed && s.next.begun(now):
 		s = state{current: s.next, former: newest(append(slices.Clone(s.former), s.current.authority)), rotated: now}
 		step = stepReplaced
 	}
@@ -112,7 +112,7 @@ func (rotation) others(s *state, known []*x509.Certificate) (others []*x509.Cert
 // again is how soon the next step may be due, at most limit.
 func (r rotation) again(s *state, now time.Time, limit time.Duration) time.Duration {
 	if s.next != nil {
-		return min(limit, r.settle())
+		return min(limit, r.propagation())
 	}
 	return min(limit, max(time.Second, s.current.expires().Sub(now)-r.lifetime/3))
 }

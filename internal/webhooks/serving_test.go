@@ -22,7 +22,7 @@ import (
 // Clients that read the configuration as an API server does, and may be late by nearly the time that a
 // rotation waits, have no failed handshake while certificates are replaced.
 func TestNoHandshakeFailsInARotation(t *testing.T) {
-	w := newWorld(t, installed()...)
+	w := newAPIServer(t, installed()...)
 	var replicas []*webhooks.Keeper
 	var addresses []string
 	for range 2 {

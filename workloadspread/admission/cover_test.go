@@ -31,7 +31,7 @@ func TestANewWorkloadSpreadHasItsNamespaceCovered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			covered := 0
-			w := newWorld(t, Options{Cover: func(_ context.Context, namespace string) error {
+			w := newWebhookHarness(t, Options{Cover: func(_ context.Context, namespace string) error {
 				if covered++; namespace != "shop" {
 					t.Errorf("namespace %s", namespace)
 				}

@@ -20,7 +20,7 @@ const twoSubsets = `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: we
   {name: b}]}`
 
 func TestANewPodGetsTheRulesOfItsSubset(t *testing.T) {
-	w := newWorld(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
+	w := newWebhookHarness(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
 	pod, _ := w.create(podOfWeb)
 	a, ok := workloadspread.AssignmentOf(pod)
 	if !ok || a != (workloadspread.Assignment{Name: "web", Subset: "a", ID: "request-1"}) {
@@ -42,7 +42,7 @@ func TestANewPodGetsTheRulesOfItsSubset(t *testing.T) {
 
 // What a newer version of Kubernetes has in pods is kept.
 func TestUnknownFieldsSurvive(t *testing.T) {
-	w := newWorld(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
+	w := newWebhookHarness(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
 	_, _, response := w.call(PathMutatePods, createRequest(podOfWeb))
 	var got map[string]any
 	if err := json.Unmarshal(patched(t, podOfWeb, response.Patch), &got); err != nil {
@@ -58,12 +58,12 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 
 func TestManyPodsAtOnceThroughTwoServers(t *testing.T) {
 	objects := append(deployment(90), spreadOf(t, "web", `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: a, maxReplicas: 20%}, {name: b, maxReplicas: 20%}, {name: c, maxReplicas: 60%}]}`))
-	w := newWorld(t, Options{}, objects...)
-	other := &world{t: t, Client: w.Client, Server: newServerOf(w.Client), requests: 1000}
+	w := newWebhookHarness(t, Options{}, objects...)
+	other := &webhookHarness{t: t, Client: w.Client, Server: newServerOf(w.Client), requests: 1000}
 	var done sync.WaitGroup
 	for i := range 90 {
 		done.Go(func() {
-			if pod, text := []*world{w, other}[i%2].create(podOfWeb); pod == nil {
+			if pod, text := []*webhookHarness{w, other}[i%2].create(podOfWeb); pod == nil {
 				t.Error(text)
 			}
 		})
@@ -110,7 +110,7 @@ func TestWhichPods(t *testing.T) {
 			for name, spec := range test.spreads {
 				objects = append(objects, spreadOf(t, name, spec))
 			}
-			w := newWorld(t, Options{}, objects...)
+			w := newWebhookHarness(t, Options{}, objects...)
 			pod, text := w.create(test.raw)
 			if subsetOf(pod) != test.want {
 				t.Errorf("%s, not %s: %s", subsetOf(pod), test.want, text)
@@ -148,7 +148,7 @@ func TestAPodDoesWithoutAPatchThatIsRefused(t *testing.T) {
 	} {
 		o := spreadOf(t, "web", twoSubsets)
 		o.Spec.Subsets[0].Patch.Raw, o.Spec.WhenPatchFails, o.Status.SubsetStatuses = []byte(c.patch), c.when, c.status
-		w := newWorld(t, Options{}, append(deployment(5), o)...)
+		w := newWebhookHarness(t, Options{}, append(deployment(5), o)...)
 		pod, text := w.create(podOfWeb)
 		if got := subsetOf(pod); got != c.subset || pod != nil && (pod.Spec.TerminationGracePeriodSeconds != nil) != c.grace {
 			t.Errorf("%s: %s: %s", name, got, text)

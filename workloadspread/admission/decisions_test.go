@@ -31,7 +31,7 @@ func webSpread(t testing.TB, rest string) *v1alpha1.WorkloadSpread {
 }
 
 // resize changes the replicas of the Deployment web.
-func (w *world) resize(replicas int32) {
+func (w *webhookHarness) resize(replicas int32) {
 	w.t.Helper()
 	d := &appsv1.Deployment{}
 	if err := w.Get(w.t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, d); err != nil {
@@ -44,7 +44,7 @@ func (w *world) resize(replicas int32) {
 }
 
 // admitted creates pods and says where they are.
-func (w *world) admitted(n int) string {
+func (w *webhookHarness) admitted(n int) string {
 	var in []string
 	for range n {
 		pod, _ := w.create(podOfWeb)
@@ -67,7 +67,7 @@ func TestReplicasAreReadLive(t *testing.T) {
 		"numbers, and a full": {`subsets: [{name: a, maxReplicas: 2}], whenFull: Admit`, "a a", "   "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Options{}, append(deployment(2), webSpread(t, test.rest))...)
+			w := newWebhookHarness(t, Options{}, append(deployment(2), webSpread(t, test.rest))...)
 			if got := w.admitted(2); got != test.first {
 				t.Errorf("first %q, not %q", got, test.first)
 			}
@@ -81,7 +81,7 @@ func TestReplicasAreReadLive(t *testing.T) {
 
 func TestNoSubsetIsOpen(t *testing.T) {
 	t.Run("admitted", func(t *testing.T) {
-		w := newWorld(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a, maxReplicas: 1}]`))...)
+		w := newWebhookHarness(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a, maxReplicas: 1}]`))...)
 		if got := w.admitted(1); got != "a" {
 			t.Error(got)
 		}
@@ -98,7 +98,7 @@ func TestNoSubsetIsOpen(t *testing.T) {
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
-		w := newWorld(t, Options{}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
+		w := newWebhookHarness(t, Options{}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
 		w.admitted(1)
 		_, text, answer := w.call(PathMutatePods, createRequest(podOfWeb))
 		if answer.Allowed || answer.Result.Code != http.StatusForbidden || !strings.Contains(text, "WorkloadSpread web: no subset has room for the pod: wait until one has, raise maxReplicas, or set whenFull to Admit") {
@@ -110,7 +110,7 @@ func TestNoSubsetIsOpen(t *testing.T) {
 	})
 }
 
-// A pod that replaces one that is being deleted or gone gets its seat at once; one that an eviction
+// A pod that replaces one that is being deleted or gone gets its place at once; one that an eviction
 // leaves where it is keeps it, and nothing is written for that.
 func TestASeatIsFreeWhenItsPodIsBeingDeleted(t *testing.T) {
 	w, pod := created(t)
@@ -133,7 +133,7 @@ func TestASeatIsFreeWhenItsPodIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// An annotation that is copied to a pod of somebody else takes no seat, and frees none.
+// An annotation that is copied to a pod of somebody else takes no place, and frees none.
 func TestAPodOfNobodyIsNotCounted(t *testing.T) {
 	w, pod := created(t)
 	if err := w.Client.Delete(t.Context(), pod); err != nil {
@@ -153,8 +153,8 @@ func TestAPodOfNobodyIsNotCounted(t *testing.T) {
 }
 
 // created is a world with a pod of subset a, as it was stored.
-func created(t *testing.T) (*world, *v1.Pod) {
-	w := newWorld(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
+func created(t *testing.T) (*webhookHarness, *v1.Pod) {
+	w := newWebhookHarness(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
 	pod, text := w.create(podOfWeb)
 	if pod == nil {
 		t.Fatal(text)
@@ -178,7 +178,7 @@ func TestAPatchThatDoesNotFitThePod(t *testing.T) {
 	} {
 		for _, most := range []string{"", ", maxReplicas: 3"} {
 			t.Run(name+most, func(t *testing.T) {
-				w := newWorld(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a`+most+`, patch: `+c.patch+`}]`))...)
+				w := newWebhookHarness(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a`+most+`, patch: `+c.patch+`}]`))...)
 				pod, text := w.create(podOfWeb)
 				if got := subsetOf(pod); got != c.want || pod == nil && !strings.Contains(text, "WorkloadSpread web: the patch of subset a: ") || len(w.used("web")) != 0 {
 					t.Errorf("%s: %s, %v", got, text, w.used("web"))
@@ -227,7 +227,7 @@ func TestTheSimulatorIsAskedAboutAdaptiveSpreads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &simulator{room: test.room}
-			w := newWorld(t, Options{Simulator: s}, append(deployment(5), webSpread(t, test.rest+subsets))...)
+			w := newWebhookHarness(t, Options{Simulator: s}, append(deployment(5), webSpread(t, test.rest+subsets))...)
 			if got := w.admitted(1); got != test.want {
 				t.Errorf("%s, not %s", got, test.want)
 			}
@@ -241,7 +241,7 @@ func TestTheSimulatorIsAskedAboutAdaptiveSpreads(t *testing.T) {
 
 // A single subset without a bound needs no count, and no write.
 func TestNothingIsWrittenWithoutABound(t *testing.T) {
-	w := newWorld(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a}]`))...)
+	w := newWebhookHarness(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a}]`))...)
 	before := w.spread("web").ResourceVersion
 	if got := w.admitted(2); got != "a a" || w.spread("web").ResourceVersion != before {
 		t.Errorf("%s: %+v", got, w.spread("web").Status)
@@ -254,7 +254,7 @@ func TestPodsOfAStatefulSet(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "uid-db"},
 		Spec:       appsv1.StatefulSetSpec{Replicas: ptr.To[int32](5), Ordinals: &appsv1.StatefulSetOrdinals{Start: 10}},
 	}
-	w := newWorld(t, Options{}, set, spreadOf(t, "db", `{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, subsets: [{name: a, maxReplicas: 2}, {name: b}]}`))
+	w := newWebhookHarness(t, Options{}, set, spreadOf(t, "db", `{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, subsets: [{name: a, maxReplicas: 2}, {name: b}]}`))
 	for name, want := range map[string]string{"db-10": "a", "db-11": "a", "db-12": "b", "db-30": "b"} {
 		pod, text := w.create(`{"metadata":{"name":"` + name + `","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","uid":"uid-db","controller":true}]},"spec":{"containers":[{"name":"main","image":"db"}]}}`)
 		a, _ := workloadspread.AssignmentOf(orEmpty(pod))
@@ -268,7 +268,7 @@ func TestPodsOfAStatefulSet(t *testing.T) {
 }
 
 func TestExemptRequests(t *testing.T) {
-	w := newWorld(t, Options{Namespace: "evenkeel"}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
+	w := newWebhookHarness(t, Options{Namespace: "evenkeel"}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
 	for name, r := range map[string]admissionv1.AdmissionRequest{
 		"a dry run":           {Operation: admissionv1.Create, DryRun: ptr.To(true)},
 		"its own namespace":   {Operation: admissionv1.Create, Namespace: "evenkeel"},
@@ -300,7 +300,7 @@ func (a *ahead) List(_ context.Context, list client.ObjectList, _ ...client.List
 func TestASpecThatHasJustChanged(t *testing.T) {
 	now := webSpread(t, `subsets: [{name: first, maxReplicas: 5}, {name: second}]`)
 	now.Generation = 2
-	w := newWorld(t, Options{}, append(deployment(5), now)...)
+	w := newWebhookHarness(t, Options{}, append(deployment(5), now)...)
 	old := webSpread(t, `subsets: [{name: gone, maxReplicas: 5}, {name: second}]`)
 	old.Generation = 1
 	w.reader.Spreads = &ahead{w.Client, *old}
@@ -322,7 +322,7 @@ func TestCreationsThatCannotBeAnswered(t *testing.T) {
 		"ReplicaSet":            "evenkeel: finding the WorkloadSpread of the pod: ",
 		"Deployment":            "evenkeel: ",
 	} {
-		w := newWorld(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
+		w := newWebhookHarness(t, Options{}, append(deployment(5), spreadOf(t, "web", twoSubsets))...)
 		w.failing[kind] = errors.New("no route to host")
 		code, text, _ := w.call(PathMutatePods, createRequest(podOfWeb))
 		if kind == "PartialObjectMetadata" && code == http.StatusOK {
@@ -335,7 +335,7 @@ func TestCreationsThatCannotBeAnswered(t *testing.T) {
 }
 
 func TestRequestsThatCannotBeRead(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWebhookHarness(t, Options{})
 	for body, want := range map[string]string{
 		``:  "not an AdmissionReview",
 		`{`: "not an AdmissionReview",
@@ -380,7 +380,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := NewMetrics(registry); err == nil {
 		t.Error("registered twice")
 	}
-	w := newWorld(t, Options{Metrics: metrics}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
+	w := newWebhookHarness(t, Options{Metrics: metrics}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
 	w.admitted(3)
 	w.call(PathMutatePods, admissionv1.AdmissionRequest{Operation: admissionv1.Create})
 	const want = `

@@ -31,8 +31,8 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
-// world is an API server with objects of namespace shop, and a Server that answers its webhooks.
-type world struct {
+// webhookHarness is an API server with objects of namespace shop, and a Server that answers its webhooks.
+type webhookHarness struct {
 	client.Client
 	*Server
 	t        testing.TB
@@ -43,7 +43,7 @@ type world struct {
 	requests int
 }
 
-func newWorld(t testing.TB, o Options, objects ...client.Object) *world {
+func newWebhookHarness(t testing.TB, o Options, objects ...client.Object) *webhookHarness {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -52,7 +52,7 @@ func newWorld(t testing.TB, o Options, objects ...client.Object) *world {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, failing: map[string]error{}, gets: map[string]int{}}
+	w := &webhookHarness{t: t, failing: map[string]error{}, gets: map[string]int{}}
 	fails := func(object runtime.Object) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -123,7 +123,7 @@ const podOfWeb = `{"metadata":{"generateName":"web-1-","labels":{"app":"web","po
 "spec":{"afterTomorrow":{"a":1},"containers":[{"name":"main","image":"web","resources":{"afterTomorrow":2}}]}}`
 
 // call sends a request to a webhook.
-func (w *world) call(path string, r admissionv1.AdmissionRequest) (int, string, *admissionv1.AdmissionResponse) {
+func (w *webhookHarness) call(path string, r admissionv1.AdmissionRequest) (int, string, *admissionv1.AdmissionResponse) {
 	w.t.Helper()
 	w.mu.Lock()
 	w.requests++
@@ -159,7 +159,7 @@ func (w *world) call(path string, r admissionv1.AdmissionRequest) (int, string, 
 
 // create asks for a pod and returns it as it would be stored; nil if it is not created, with the text
 // of the answer.
-func (w *world) create(raw string) (*v1.Pod, string) {
+func (w *webhookHarness) create(raw string) (*v1.Pod, string) {
 	w.t.Helper()
 	_, text, response := w.call(PathMutatePods, admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(raw)}})
 	if response == nil || !response.Allowed {
@@ -188,7 +188,7 @@ func patched(t testing.TB, raw string, patch []byte) []byte {
 	return out
 }
 
-func (w *world) spread(name string) *v1alpha1.WorkloadSpread {
+func (w *webhookHarness) spread(name string) *v1alpha1.WorkloadSpread {
 	w.t.Helper()
 	o := &v1alpha1.WorkloadSpread{}
 	if err := w.Get(w.t.Context(), types.NamespacedName{Namespace: "shop", Name: name}, o); err != nil {
@@ -198,7 +198,7 @@ func (w *world) spread(name string) *v1alpha1.WorkloadSpread {
 }
 
 // used is how many pods are counted in each subset of a WorkloadSpread.
-func (w *world) used(name string) map[string]int {
+func (w *webhookHarness) used(name string) map[string]int {
 	out := map[string]int{}
 	for _, row := range w.spread(name).Status.VersionedSubsetStatuses {
 		for _, c := range row {

@@ -16,7 +16,7 @@ import (
 )
 
 // validate asks about a WorkloadSpread, of which there was an old one if that is not nil.
-func (w *world) validate(object, old *v1alpha1.WorkloadSpread) (int, string, *admissionv1.AdmissionResponse) {
+func (w *webhookHarness) validate(object, old *v1alpha1.WorkloadSpread) (int, string, *admissionv1.AdmissionResponse) {
 	w.t.Helper()
 	r := admissionv1.AdmissionRequest{Operation: admissionv1.Create, UserInfo: authenticationv1.UserInfo{Username: "jane", Groups: []string{"dev"}}}
 	for o, into := range map[*v1alpha1.WorkloadSpread]*runtime.RawExtension{object: &r.Object, old: &r.OldObject} {
@@ -57,7 +57,7 @@ func TestSpecsAreRefusedByField(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := spreadOf(t, "first", of("ReplicaSet, name: web-1", `[{name: a}]`))
-			w := newWorld(t, Options{}, append(deployment(5), first)...)
+			w := newWebhookHarness(t, Options{}, append(deployment(5), first)...)
 			code, text, answer := w.validate(spreadOf(t, "new", test.spec), nil)
 			if answer == nil {
 				t.Fatalf("%d: %s", code, text)
@@ -77,7 +77,7 @@ func TestSpecsAreRefusedByField(t *testing.T) {
 }
 
 func TestUpdatesOfSpecs(t *testing.T) {
-	w := newWorld(t, Options{}, deployment(5)...)
+	w := newWebhookHarness(t, Options{}, deployment(5)...)
 	old := spreadOf(t, "web", twoSubsets)
 	invalid := old.DeepCopy()
 	invalid.Spec.Subsets[0].Name = "-"
@@ -108,7 +108,7 @@ func TestUpdatesOfSpecs(t *testing.T) {
 // What cannot be found out is not refused, and not allowed either.
 func TestValidationsThatFail(t *testing.T) {
 	for kind, want := range map[string]string{"Deployment": "reading Deployment web: "} {
-		w := newWorld(t, Options{}, deployment(5)...)
+		w := newWebhookHarness(t, Options{}, deployment(5)...)
 		w.failing[kind] = errors.New("no route to host")
 		if code, text, _ := w.validate(spreadOf(t, "web", twoSubsets), nil); code != 500 || !strings.Contains(text, want+"no route to host") {
 			t.Errorf("%d: %s", code, text)

@@ -12,7 +12,7 @@ import (
 func BenchmarkPass(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000, 10000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			w := newBench(b, append(deployed(int32(pods)), spreadOver(subset("a", "50%"), subset("b", "")))...)
+			w := newHarness(b, append(deployed(int32(pods)), spreadOver(subset("a", "50%"), subset("b", "")))...)
 			w.late = &v1.PodList{}
 			for i := range pods {
 				pod := replica(i, "r1", string("ab"[i%2]))

@@ -33,7 +33,7 @@ func ownedBy(version, kind, name, pod, subset string) *v1.Pod {
 }
 
 // orderedDown is the condition about the order of the scale-down.
-func orderedDown(b *bench) string {
+func orderedDown(b *harness) string {
 	return meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionScaleDownOrdered).Reason
 }
 
@@ -49,7 +49,7 @@ func TestStatefulSet(t *testing.T) {
 		pod.Labels["controller-revision-hash"] = fmt.Sprint("web-", 1+i/2)
 		objects = append(objects, pod)
 	}
-	b := newBench(t, objects...)
+	b := newHarness(t, objects...)
 	b.mustPass()
 	s := b.get().Status
 	if s.Filled != "a 2/2, b 2/-" || s.Replicas != 4 || len(s.VersionedSubsetStatuses) != 2 || orderedDown(b) != workloadspread.ReasonByOrdinal {
@@ -74,7 +74,7 @@ func TestIndexedJob(t *testing.T) {
 		}
 		objects = append(objects, pod)
 	}
-	b := newBench(t, objects...)
+	b := newHarness(t, objects...)
 	b.mustPass()
 	if s := b.get().Status; s.Filled != "a 1/2, b 2/-" || s.Replicas != 3 || orderedDown(b) != workloadspread.ReasonNotRead {
 		t.Errorf("the status is %+v", s)
@@ -99,7 +99,7 @@ func TestAnyKindByItsPaths(t *testing.T) {
 	set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Rollout", Name: "web", UID: "web", Controller: new(true)}}
 	left := replica(3, "r1", "a")
 	left.Labels["app"] = "canary"
-	b := newBench(t, s, object, set, replica(1, "r1", "a"), replica(2, "r1", "b"), left, ownedBy("example.com/v1", "Rollout", "web", "direct", "b"),
+	b := newHarness(t, s, object, set, replica(1, "r1", "a"), replica(2, "r1", "b"), left, ownedBy("example.com/v1", "Rollout", "web", "direct", "b"),
 		ownedBy("example.com/v1", "Rollout", "other", "foreign", "b"))
 	b.mustPass()
 	if s := b.get().Status; s.Filled != "a 1/4, b 2/-" || s.Replicas != 8 || orderedDown(b) != workloadspread.ReasonNotRead {
@@ -120,7 +120,7 @@ func TestCostsTurnAroundInARollout(t *testing.T) {
 			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon)
 		}
 	}
-	b := newBench(t, objects...)
+	b := newHarness(t, objects...)
 	b.mustPass()
 	if got := b.costs(); got != "100 100 200 200 200" {
 		t.Errorf("the costs are %s", got)

@@ -25,7 +25,7 @@ type trial struct {
 
 // tryPatches asks the API server whether it creates pods of the workload with the patches, when one of them
 // has changed, and now and then.
-func (r *reconciler) tryPatches(ctx context.Context, s *v1alpha1.WorkloadSpread, workload *unstructured.Unstructured, found *sight) {
+func (r *reconciler) tryPatches(ctx context.Context, s *v1alpha1.WorkloadSpread, workload *unstructured.Unstructured, found *observation) {
 	if !slices.ContainsFunc(s.Spec.Subsets, func(o v1alpha1.WorkloadSubset) bool { return o.Patch != nil }) {
 		return
 	}

@@ -22,7 +22,7 @@ func TestWhenPatchesAreTried(t *testing.T) {
 	s.Spec.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"terminationGracePeriodSeconds":7}}`)}
 	objects := deployed(1)
 	objects[0].(*appsv1.Deployment).Spec.Template.Spec.Containers = []v1.Container{{Name: "main", Image: "web:1"}}
-	b := newBench(t, append(objects, s)...)
+	b := newHarness(t, append(objects, s)...)
 	pass := func(when string, tried bool) {
 		t.Helper()
 		b.mustPass()

@@ -67,7 +67,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return passes.At(now, at), nil
 	}
 	lap := passes.Stopwatch(r.clock, r.metrics.phases)
-	found, err := r.look(ctx, &s)
+	found, err := r.observe(ctx, &s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -45,7 +45,7 @@ func tenOf() []client.Object {
 // The order of the scale-down is that of the worked example: 200 and 100; with fewer places in a,
 // those that a has too many get -100. Then nothing more is written.
 func TestDeletionCostsFollowTheSubsets(t *testing.T) {
-	b := newBench(t, append(tenOf(), spreadOver(subset("a", "8"), subset("b", "")))...)
+	b := newHarness(t, append(tenOf(), spreadOver(subset("a", "8"), subset("b", "")))...)
 	b.mustPass()
 	if got := b.costs(); got != "200 200 200 200 200 200 200 200 100 100" {
 		t.Errorf("the costs are %s", got)
@@ -91,7 +91,7 @@ func TestPodsThatNobodyAdmittedAreFound(t *testing.T) {
 		objects = append(objects, pod)
 	}
 	other := replica(9, "r2", "") // its ReplicaSet is gone
-	b := newBench(t, append(objects, other)...)
+	b := newHarness(t, append(objects, other)...)
 	b.mustPass()
 	b.mustPass()
 	s := b.get().Status
@@ -126,7 +126,7 @@ func TestWorkloadsThatCannotBeRead(t *testing.T) {
 		if c.paths != nil {
 			s.Spec.TargetFilter = &v1alpha1.WorkloadFilter{ReplicasPathList: c.paths}
 		}
-		b := newBench(t, s, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
+		b := newHarness(t, s, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
 		again := b.mustPass()
 		found := meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionTargetFound)
 		if found == nil || found.Reason != c.reason || again == 0 {
@@ -149,7 +149,7 @@ func adaptive() *v1alpha1.WorkloadSpread {
 // A pod that cannot be scheduled is deleted in the second in which its time is over, and its subset
 // is open again in the second in which the mark expires.
 func TestPodsMoveOnAtTheExactSecond(t *testing.T) {
-	b := newBench(t, append(deployed(2), adaptive(), replica(0, "r1", "a"), waits(replica(1, "r1", "a"), noon.Add(-12*time.Second)))...)
+	b := newHarness(t, append(deployed(2), adaptive(), replica(0, "r1", "a"), waits(replica(1, "r1", "a"), noon.Add(-12*time.Second)))...)
 	wait := b.mustPass()
 	if wait != scale.PollInterval { // less than the 18 s that are left
 		t.Errorf("the next pass is in %s", wait)
@@ -181,7 +181,7 @@ func TestPodsMoveOnAtTheExactSecond(t *testing.T) {
 // and without holding others back.
 func TestADeletionThatFailsHoldsNothingBack(t *testing.T) {
 	late := noon.Add(-time.Minute)
-	b := newBench(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), replica(2, "r1", "a"))...)
+	b := newHarness(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), replica(2, "r1", "a"))...)
 	b.fault = func(_ int, what string) (error, bool) {
 		switch what {
 		case "delete web-r1-000":
@@ -209,7 +209,7 @@ func TestADeletionThatFailsHoldsNothingBack(t *testing.T) {
 
 // While the autoscaler acts for a pod it is kept, and the autoscaler is asked again soon.
 func TestNoPodIsDeletedWhileTheAutoscalerActs(t *testing.T) {
-	b := newBench(t, append(deployed(1), adaptive(), waits(replica(0, "r1", "a"), noon.Add(-time.Minute)))...)
+	b := newHarness(t, append(deployed(1), adaptive(), waits(replica(0, "r1", "a"), noon.Add(-time.Minute)))...)
 	does := scaleUps{"uid-web-r1-000": {Acting: true, Since: noon.Add(-50 * time.Second)}}
 	b.autoscaler = does
 	if wait := b.mustPass(); wait != askAgain || b.pod("web-r1-000") == nil {
@@ -248,7 +248,7 @@ func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return families[i].GetMetric()[0].GetGauge().GetValue()
 }
 
-func (b *bench) update(pod *v1.Pod) {
+func (b *harness) update(pod *v1.Pod) {
 	b.t.Helper()
 	status := pod.Status
 	if err := b.server.Update(b.t.Context(), pod); err != nil {
@@ -264,7 +264,7 @@ func (b *bench) update(pod *v1.Pod) {
 // decided about the others is done.
 func TestWhatHasChangedSinceItWasSeenIsKept(t *testing.T) {
 	late := noon.Add(-time.Minute)
-	b := newBench(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), waits(replica(2, "r1", "a"), late))...)
+	b := newHarness(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), waits(replica(2, "r1", "a"), late))...)
 	b.late = &v1.PodList{}
 	if err := b.server.List(t.Context(), b.late); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestTwoOfOneWorkload(t *testing.T) {
 	second := spreadOver(subset("b", ""))
 	first := spreadOver(subset("a", ""))
 	first.Name, first.UID = "first", "first"
-	b := newBench(t, append(deployed(1), first, second, replica(0, "r1", "b"))...)
+	b := newHarness(t, append(deployed(1), first, second, replica(0, "r1", "b"))...)
 	b.mustPass()
 	valid := func() *metav1.Condition {
 		return meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionSpecValid)
@@ -327,7 +327,7 @@ func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 	gold.Labels["tier"] = "gold"
 	objects := append(deployed(2), first, second, gold, other, node("n", "one"))
 	objects[1].(*appsv1.ReplicaSet).Spec.Replicas = new(int32(2))
-	b := newBench(t, objects...)
+	b := newHarness(t, objects...)
 	of := func(pod string) string { return b.pod(pod).Annotations[workloadspread.AnnotationSpread] }
 	both := func() {
 		for _, name := range []string{"first", "web", "first", "web"} {
@@ -365,7 +365,7 @@ func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 
 // The API server refuses longer events, and no character is cut.
 func TestLongEventsAreCut(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.event(spreadOver(), podhealth.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", 1024)})
 	if got := strings.TrimPrefix(b.told(), "Normal Long "); len(got) != 1024-1 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %q", len(got), got)
@@ -376,7 +376,7 @@ func TestLongEventsAreCut(t *testing.T) {
 // after the last one, but ten seconds after the first one at the latest. Neither a change of the spec nor a rollout nor an
 // adaptive WorkloadSpread waits.
 func TestPodsOfABurstAreCountedTogether(t *testing.T) {
-	b := newBench(t, append(deployed(30), spreadOver(subset("a", "40"), subset("b", "")))...)
+	b := newHarness(t, append(deployed(30), spreadOver(subset("a", "40"), subset("b", "")))...)
 	b.mustPass()
 	n := 0
 	admit := func() {

@@ -18,9 +18,9 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread/workloads"
 )
 
-// settle is the delay of a pass after a change of a pod: pods seldom change alone, and new ones neither
-// wait for their seat nor for their cost.
-const settle = 2 * time.Second
+// podChangeDelay is the delay of a pass after a change of a pod: pods seldom change alone, and new ones neither
+// wait for their place nor for their cost.
+const podChangeDelay = 2 * time.Second
 
 // triggers requests passes over the WorkloadSpreads that a change may matter to. No workload is watched
 // before the first pass.
@@ -63,7 +63,7 @@ func (t *triggers) spreads() handler.EventHandler {
 		if before.Generation != s.Generation {
 			enqueue(ctx, s, q)
 		} else if expiry := workloadspread.Expiry(&s.Spec, &s.Status); !expiry.IsZero() {
-			q.AddAfter(passes.Request(s), max(expiry.Sub(t.clock.Now()), settle))
+			q.AddAfter(passes.Request(s), max(expiry.Sub(t.clock.Now()), podChangeDelay))
 		}
 	})
 }
@@ -81,7 +81,7 @@ func (t *triggers) enqueue(ctx context.Context, pod *v1.Pod, q passes.Queue) {
 	above, known := t.reader.Owners.Known(pod.Namespace, ref)
 	for _, s := range t.list(ctx, pod.Namespace) {
 		if !known || workloads.Among(&s, above) {
-			q.AddAfter(passes.Request(&s), settle)
+			q.AddAfter(passes.Request(&s), podChangeDelay)
 		}
 	}
 }

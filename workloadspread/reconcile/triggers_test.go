@@ -33,7 +33,7 @@ type stage struct {
 
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
-	b := newBench(t, objects...)
+	b := newHarness(t, objects...)
 	s := &stage{t: t, triggers: &triggers{reader: &workloads.Reader{Spreads: b.server, Owners: owners.New(b.server, nil)}, clock: clock.RealClock{}}}
 	s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(s.queue.ShutDown)
@@ -75,14 +75,14 @@ func TestWhichPodsMatter(t *testing.T) {
 		create(elsewhere)
 		s.wants("in another namespace", time.Second)
 		create(replica(1, "r1", "a"))
-		if got := s.asked(settle); len(got) != 2 {
+		if got := s.asked(podChangeDelay); len(got) != 2 {
 			t.Errorf("before the owners are known: asked for %v, want both", got)
 		}
 		if _, err := s.reader.Owners.Of(t.Context(), "shop", &replica(1, "r1", "").OwnerReferences[0]); err != nil {
 			t.Fatal(err)
 		}
 		create(replica(2, "r1", "a"))
-		s.wants("afterwards", settle, "web")
+		s.wants("afterwards", podChangeDelay, "web")
 		lone := replica(3, "r1", "")
 		lone.OwnerReferences = nil
 		create(lone)
@@ -90,7 +90,7 @@ func TestWhichPodsMatter(t *testing.T) {
 		for i := range 2 {
 			s.changes().Delete(t.Context(), event.DeleteEvent{Object: replica(1+i, "r1", "a")}, s.queue)
 		}
-		s.wants("deleted", settle, "web")
+		s.wants("deleted", podChangeDelay, "web")
 		s.workload(scale.Target{Namespace: "shop", Name: "other"})
 		s.wants("the workload", 0, "other")
 	})
@@ -113,15 +113,15 @@ func TestWhichChangesOfAPodMatter(t *testing.T) {
 			{"nothing", func(*v1.Pod) {}, time.Second, false},
 			{"a restart", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{{RestartCount: 1}} }, time.Second, false},
 			{"a probe", func(p *v1.Pod) { p.Status.Conditions[0].LastProbeTime = metav1.Now() }, time.Second, false},
-			{"it is not ready", func(p *v1.Pod) { p.Status.Conditions[0].Status = v1.ConditionFalse }, settle, true},
-			{"it cannot be scheduled", func(p *v1.Pod) { waits(p, noon) }, settle, true},
+			{"it is not ready", func(p *v1.Pod) { p.Status.Conditions[0].Status = v1.ConditionFalse }, podChangeDelay, true},
+			{"it cannot be scheduled", func(p *v1.Pod) { waits(p, noon) }, podChangeDelay, true},
 			{"the autoscaler acts", func(p *v1.Pod) {
 				p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "NodeProvisioningInProgress", Status: v1.ConditionTrue})
-			}, settle, true},
-			{"a label", func(p *v1.Pod) { p.Labels["app"] = "canary" }, settle, true},
-			{"its cost", func(p *v1.Pod) { p.Annotations[workloadspread.AnnotationCost] = "7" }, settle, true},
-			{"it fails", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, settle, true},
-			{"it is being deleted", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, settle, true},
+			}, podChangeDelay, true},
+			{"a label", func(p *v1.Pod) { p.Labels["app"] = "canary" }, podChangeDelay, true},
+			{"its cost", func(p *v1.Pod) { p.Annotations[workloadspread.AnnotationCost] = "7" }, podChangeDelay, true},
+			{"it fails", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, podChangeDelay, true},
+			{"it is being deleted", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, podChangeDelay, true},
 		} {
 			before, after := replica(1, "r1", "a"), replica(1, "r1", "a")
 			c.change(after)
@@ -153,7 +153,7 @@ func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
 		s.wants("at the second", time.Millisecond, "web")
 		after.Status.VersionedSubsetStatuses["r1"][0].CreatingPods["y"] = metav1.NewTime(s.clock.Now())
 		update()
-		s.wants("it is over already", settle, "web")
+		s.wants("it is over already", podChangeDelay, "web")
 		after.Generation++
 		update() // in a namespace without others
 		s.wants("another spec", 0, "web")

@@ -144,7 +144,7 @@ func unlimited(of v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// setPod takes in a pod that exists. Pods with gates, and those that are deleted before they have a node,
+// setPod records a pod that exists. Pods with gates, and those that are deleted before they have a node,
 // hold no room.
 func (c *cluster) setPod(now *v1.Pod) {
 	c.forget(askedOf(now)) // it is seen now

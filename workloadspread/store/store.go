@@ -157,7 +157,7 @@ func (s *Store) serve(key types.NamespacedName, o *object) {
 		if !live {
 			s.gather(o)
 		}
-		if pending = s.take(key, o, pending); len(pending) == 0 {
+		if pending = s.collect(key, o, pending); len(pending) == 0 {
 			return
 		}
 		left, err := s.try(key, o, pending, live)
@@ -202,8 +202,8 @@ func (s *Store) gather(o *object) {
 	}
 }
 
-// take adds to the pending requests those that have come, without those whose caller has left. If there are none, serving ends.
-func (s *Store) take(key types.NamespacedName, o *object, pending []*request) []*request {
+// collect adds to the pending requests those that have come, without those whose caller has left. If there are none, serving ends.
+func (s *Store) collect(key types.NamespacedName, o *object, pending []*request) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pending = slices.DeleteFunc(append(pending, o.waiting...), func(r *request) bool {

@@ -20,8 +20,8 @@ import (
 
 var deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 
-// world is a Watcher, what it is to see and what it told.
-type world struct {
+// watcherHarness is a Watcher, what it is to see and what it told.
+type watcherHarness struct {
 	*Watcher
 	client *fake.FakeMetadataClient
 
@@ -33,14 +33,14 @@ type world struct {
 }
 
 // within runs a test in virtual time, and sees to it that nothing runs on when the Watcher ends.
-func within(t *testing.T, o WatcherOptions, test func(*testing.T, *world)) {
+func within(t *testing.T, o WatcherOptions, test func(*testing.T, *watcherHarness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		scheme := fake.NewTestScheme()
 		if err := metav1.AddMetaToScheme(scheme); err != nil {
 			t.Fatal(err)
 		}
-		w := &world{client: fake.NewSimpleMetadataClient(scheme)}
+		w := &watcherHarness{client: fake.NewSimpleMetadataClient(scheme)}
 		w.client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 			err := w.ask()
 			return err != nil, nil, err
@@ -73,7 +73,7 @@ func within(t *testing.T, o WatcherOptions, test func(*testing.T, *world)) {
 	})
 }
 
-func (w *world) ask() error {
+func (w *watcherHarness) ask() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked++
@@ -81,7 +81,7 @@ func (w *world) ask() error {
 }
 
 // refuse has lists and watches fail from now on, those that run included; nil has them work.
-func (w *world) refuse(err error) {
+func (w *watcherHarness) refuse(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refusal = err
@@ -95,7 +95,7 @@ func (w *world) refuse(err error) {
 }
 
 // expect waits until nothing is under way, and compares what was told since the last time.
-func (w *world) expect(t *testing.T, want ...string) {
+func (w *watcherHarness) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	w.mu.Lock()
@@ -106,7 +106,7 @@ func (w *world) expect(t *testing.T, want ...string) {
 	w.told = nil
 }
 
-func (w *world) polls(t *testing.T, want time.Duration) {
+func (w *watcherHarness) polls(t *testing.T, want time.Duration) {
 	t.Helper()
 	if got := w.Watch(deployments, "shop"); got != want {
 		t.Errorf("told to look every %v, want %v", got, want)
@@ -120,14 +120,14 @@ func object(name string, generation int64, version string) *metav1.PartialObject
 	}
 }
 
-func (w *world) create(t *testing.T, o *metav1.PartialObjectMetadata) {
+func (w *watcherHarness) create(t *testing.T, o *metav1.PartialObjectMetadata) {
 	t.Helper()
 	if err := w.client.Tracker().Create(deployments, o, "shop"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) update(t *testing.T, o *metav1.PartialObjectMetadata) {
+func (w *watcherHarness) update(t *testing.T, o *metav1.PartialObjectMetadata) {
 	t.Helper()
 	if err := w.client.Tracker().Update(deployments, o, "shop"); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func pass(t *testing.T, d time.Duration) {
 }
 
 func TestWatchTellsWhatConcernsTheScale(t *testing.T) {
-	within(t, WatcherOptions{}, func(t *testing.T, w *world) {
+	within(t, WatcherOptions{}, func(t *testing.T, w *watcherHarness) {
 		w.create(t, object("web", 1, "1"))
 		w.polls(t, PollInterval) // it has not begun yet
 		w.expect(t, "deployments shop/web")
@@ -178,7 +178,7 @@ func TestWatchTellsWhatConcernsTheScale(t *testing.T) {
 }
 
 func TestWatchThatIsRefused(t *testing.T) {
-	within(t, WatcherOptions{}, func(t *testing.T, w *world) {
+	within(t, WatcherOptions{}, func(t *testing.T, w *watcherHarness) {
 		w.refuse(errForbidden)
 		w.create(t, object("web", 1, "1"))
 		w.polls(t, PollInterval)
@@ -199,7 +199,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 }
 
 func TestWatchThatIsLost(t *testing.T) {
-	within(t, WatcherOptions{}, func(t *testing.T, w *world) {
+	within(t, WatcherOptions{}, func(t *testing.T, w *watcherHarness) {
 		w.create(t, object("web", 1, "1"))
 		w.polls(t, PollInterval)
 		w.expect(t, "deployments shop/web")
@@ -235,7 +235,7 @@ func TestWatchesAreNotDoubled(t *testing.T) {
 		"one of each namespace": {WatcherOptions{PerNamespace: true}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, test.options, func(t *testing.T, w *world) {
+			within(t, test.options, func(t *testing.T, w *watcherHarness) {
 				for range 10 {
 					w.Watch(deployments, "shop")
 					w.Watch(deployments, "mill")

@@ -21,8 +21,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/webhooks"
 )
 
-// world is an API server with a clock, and what replicas of a program share.
-type world struct {
+// apiServer is an API server with a clock, and what replicas of a program share.
+type apiServer struct {
 	clock  *clocktesting.FakeClock
 	client client.WithWatch
 	// before is called before each call of a replica, with its verb.
@@ -37,9 +37,9 @@ var (
 	configurationKey = client.ObjectKey{Name: webhooks.DefaultName}
 )
 
-func newWorld(t testing.TB, objects ...client.Object) *world {
+func newAPIServer(t testing.TB, objects ...client.Object) *apiServer {
 	t.Helper()
-	w := &world{clock: clocktesting.NewFakeClock(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))}
+	w := &apiServer{clock: clocktesting.NewFakeClock(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))}
 	call := func(verb string, o client.Object) error {
 		if w.before != nil {
 			return w.before(verb, o)
@@ -67,7 +67,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 }
 
 // keeper is one replica.
-func (w *world) keeper(t testing.TB, change ...func(*webhooks.Options)) *webhooks.Keeper {
+func (w *apiServer) keeper(t testing.TB, change ...func(*webhooks.Options)) *webhooks.Keeper {
 	t.Helper()
 	o := webhooks.Options{
 		Namespace: "evenkeel-system", Exempt: []string{"kube-system"}, Clock: w.clock, Hosts: append([]string{"127.0.0.1"}, w.hosts...),
@@ -108,7 +108,7 @@ func installed() []client.Object {
 	}
 }
 
-func (w *world) mutating(t testing.TB) *admissionv1.MutatingWebhookConfiguration {
+func (w *apiServer) mutating(t testing.TB) *admissionv1.MutatingWebhookConfiguration {
 	t.Helper()
 	var c admissionv1.MutatingWebhookConfiguration
 	if err := w.client.Get(context.Background(), configurationKey, &c); err != nil {
@@ -117,7 +117,7 @@ func (w *world) mutating(t testing.TB) *admissionv1.MutatingWebhookConfiguration
 	return &c
 }
 
-func (w *world) validating(t testing.TB) *admissionv1.ValidatingWebhookConfiguration {
+func (w *apiServer) validating(t testing.TB) *admissionv1.ValidatingWebhookConfiguration {
 	t.Helper()
 	var c admissionv1.ValidatingWebhookConfiguration
 	if err := w.client.Get(context.Background(), configurationKey, &c); err != nil {
@@ -126,7 +126,7 @@ func (w *world) validating(t testing.TB) *admissionv1.ValidatingWebhookConfigura
 	return &c
 }
 
-func (w *world) secret(t testing.TB) *v1.Secret {
+func (w *apiServer) secret(t testing.TB) *v1.Secret {
 	t.Helper()
 	var s v1.Secret
 	if err := w.client.Get(context.Background(), secretKey, &s); err != nil {
@@ -136,13 +136,13 @@ func (w *world) secret(t testing.TB) *v1.Secret {
 }
 
 // trusts are the lists of authorities of all our webhooks.
-func (w *world) trusts(t testing.TB) [][]byte {
+func (w *apiServer) trusts(t testing.TB) [][]byte {
 	v := w.validating(t)
 	return [][]byte{w.mutating(t).Webhooks[0].ClientConfig.CABundle, v.Webhooks[0].ClientConfig.CABundle, v.Webhooks[1].ClientConfig.CABundle}
 }
 
 // untrusted is why the API server would refuse what a replica serves; nil if it would not.
-func (w *world) untrusted(t testing.TB, k *webhooks.Keeper) error {
+func (w *apiServer) untrusted(t testing.TB, k *webhooks.Keeper) error {
 	for _, text := range w.trusts(t) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(text)
@@ -165,12 +165,12 @@ func names(s *metav1.LabelSelector) []string {
 	return slices.Clone(s.MatchExpressions[0].Values)
 }
 
-func (*world) secretMeta() metav1.ObjectMeta {
+func (*apiServer) secretMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: secretKey.Namespace, Name: secretKey.Name}
 }
 
 // spoil has the Secret hold garbage, or a certificate with the key of another one.
-func (w *world) spoil(t testing.TB, half bool) {
+func (w *apiServer) spoil(t testing.TB, half bool) {
 	t.Helper()
 	s := &v1.Secret{}
 	if err := w.client.Get(context.Background(), secretKey, s); err != nil {

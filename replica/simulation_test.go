@@ -36,8 +36,8 @@ type place struct {
 	left int
 }
 
-// world shares replicas among places as the controllers do.
-type world struct {
+// simulation shares replicas among places as the controllers do.
+type simulation struct {
 	now             time.Time
 	asked           int64
 	askedBefore     *int32
@@ -49,8 +49,8 @@ type world struct {
 	writes          int
 }
 
-func newWorld(r *rand.Rand) *world {
-	w := &world{now: noon, asked: r.Int64N(40), separate: r.IntN(2) == 0, stays: r.IntN(2) == 0, probe: 1 + r.Int64N(2)}
+func newSimulation(r *rand.Rand) *simulation {
+	w := &simulation{now: noon, asked: r.Int64N(40), separate: r.IntN(2) == 0, stays: r.IntN(2) == 0, probe: 1 + r.Int64N(2)}
 	if r.IntN(3) == 0 {
 		w.limit = new(1 + r.Int32N(4))
 	}
@@ -61,7 +61,7 @@ func newWorld(r *rand.Rand) *world {
 }
 
 // decide observes, decides and writes.
-func (w *world) decide(t *testing.T) {
+func (w *simulation) decide(t *testing.T) {
 	t.Helper()
 	timer := &podhealth.Timer{Now: w.now}
 	set := &Set{Asked: w.asked, AskedBefore: w.askedBefore, Separate: w.separate, Limit: w.limit, Moves: StoredMoves(w.moves, w.now)}
@@ -175,7 +175,7 @@ func (p *place) running() (n int) {
 	return n
 }
 
-func (w *world) running() (n int) {
+func (w *simulation) running() (n int) {
 	for _, p := range w.places {
 		n += p.running()
 	}
@@ -183,7 +183,7 @@ func (w *world) running() (n int) {
 }
 
 // staying is how many running replicas no size takes away that was written and not acted on yet.
-func (w *world) staying() (n int) {
+func (w *simulation) staying() (n int) {
 	for _, p := range w.places {
 		n += min(p.running(), int(ptr.Deref(p.staying(), math.MaxInt32)))
 	}
@@ -191,7 +191,7 @@ func (w *world) staying() (n int) {
 }
 
 // rest lets everything come to rest: controllers act at once, and pods start as far as they can.
-func (w *world) rest(t *testing.T, rounds int) {
+func (w *simulation) rest(t *testing.T, rounds int) {
 	t.Helper()
 	for range rounds {
 		w.now = w.now.Add(time.Minute + time.Second)
@@ -205,7 +205,7 @@ func (w *world) rest(t *testing.T, rounds int) {
 	}
 }
 
-func (w *world) String() string {
+func (w *simulation) String() string {
 	text := fmt.Sprintf("%d asked, separate %v, stays %v, limit %v:", w.asked, w.separate, w.stays, w.limit != nil)
 	for i, p := range w.places {
 		text += fmt.Sprintf(" %c weight %d size %d unseen %v runs %d able %d;", 'a'+i, p.weight, p.size, p.unseen, p.running(), p.able)
@@ -221,7 +221,7 @@ func TestEditsInFlight(t *testing.T) {
 	t.Parallel()
 	for seed := *from; seed < *from+*worlds; seed++ {
 		r := rand.New(rand.NewPCG(seed, 21))
-		w := newWorld(r)
+		w := newSimulation(r)
 		w.decide(t)
 		for range 40 {
 			w.now = w.now.Add(time.Duration(r.IntN(40_000)) * time.Millisecond)
@@ -268,7 +268,7 @@ func TestNothingMovesTwice(t *testing.T) {
 	twice := uint64(0)
 	for seed := *from; seed < *from+*worlds; seed++ {
 		r := rand.New(rand.NewPCG(seed, 22))
-		w := newWorld(r)
+		w := newSimulation(r)
 		w.limit = nil
 		w.rest(t, 30)
 		switch r.IntN(3) {

@@ -24,10 +24,10 @@ import (
 // fleet is a cluster with some webhook servers, and a controller. Calls take some time,
 // and what is watched comes late.
 type fleet struct {
-	*world
+	*webhookHarness
 	t        testing.TB
 	replicas int32
-	servers  []*world
+	servers  []*webhookHarness
 	counting *store.Store // of the controller
 	calls    atomic.Int32 // to the API server
 	writes   atomic.Int32 // of the status that succeeded
@@ -40,7 +40,7 @@ type fleet struct {
 
 func newFleet(t testing.TB, seed uint64, servers int, spec string, replicas int32) *fleet {
 	f := &fleet{t: t, replicas: replicas, random: rand.New(rand.NewPCG(seed, 0)), in: map[string]int{}}
-	f.world = newWorld(t, Options{}, append(deployment(replicas), webSpread(t, spec))...)
+	f.webhookHarness = newWebhookHarness(t, Options{}, append(deployment(replicas), webSpread(t, spec))...)
 	slow := interceptor.NewClient(f.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			f.nap(3 * time.Millisecond)
@@ -67,7 +67,7 @@ func newFleet(t testing.TB, seed uint64, servers int, spec string, replicas int3
 	})
 	for i := range servers {
 		cached := &late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}
-		f.servers = append(f.servers, &world{t: t, Client: slow, requests: 10000 * i, Server: New(cached, slow, store.New(cached, slow, nil), Options{})})
+		f.servers = append(f.servers, &webhookHarness{t: t, Client: slow, requests: 10000 * i, Server: New(cached, slow, store.New(cached, slow, nil), Options{})})
 	}
 	f.counting = store.New(&late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}, slow, nil)
 	return f

@@ -29,8 +29,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// world is a host, in virtual time or not, whose members are reached over a network in memory.
-type world struct {
+// hostHarness is a host, in virtual time or not, whose members are reached over a network in memory.
+type hostHarness struct {
 	t       *testing.T
 	host    client.Client
 	net     *network
@@ -46,7 +46,7 @@ type world struct {
 
 const hostUID = "uid-of-host"
 
-func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
+func newHostHarness(t *testing.T, o Options, objects ...client.Object) *hostHarness {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	system := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: hostUID}}
-	w := &world{t: t, net: newNetwork(), events: events.NewFakeRecorder(100)}
+	w := &hostHarness{t: t, net: newNetwork(), events: events.NewFakeRecorder(100)}
 	w.host = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, system)...).
 		WithStatusSubresource(&v1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
 }
 
 // run starts the controller; stop ends it.
-func (w *world) run(o Options) {
+func (w *hostHarness) run(o Options) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.members = New(o)
 	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -122,14 +122,14 @@ func (w *world) run(o Options) {
 }
 
 // clusters are all clusters.
-func (w *world) clusters() []*Cluster {
+func (w *hostHarness) clusters() []*Cluster {
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()
 	return slices.Collect(maps.Values(w.members.clusters))
 }
 
 // end stops everything, so that nothing of the bubble runs on.
-func (w *world) end() {
+func (w *hostHarness) end() {
 	w.stop()
 	for address := range w.net.pipes {
 		w.net.down(address)
@@ -138,7 +138,7 @@ func (w *world) end() {
 }
 
 // join adds a MemberCluster with a Secret.
-func (w *world) join(name string, kubeconfig []byte) {
+func (w *hostHarness) join(name string, kubeconfig []byte) {
 	w.t.Helper()
 	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "member-" + name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -152,7 +152,7 @@ func (w *world) join(name string, kubeconfig []byte) {
 }
 
 // server starts a cluster and joins it.
-func (w *world) server(name string) *server {
+func (w *hostHarness) server(name string) *server {
 	w.t.Helper()
 	s := newServer("uid-of-"+name, "token-of-"+name)
 	w.net.up(at(name), s)
@@ -161,7 +161,7 @@ func (w *world) server(name string) *server {
 }
 
 // kubeconfigOf reaches a cluster in memory.
-func (w *world) kubeconfigOf(name, token string) []byte {
+func (w *hostHarness) kubeconfigOf(name, token string) []byte {
 	return kubeconfig(w.t, address(name), token)
 }
 
@@ -171,7 +171,7 @@ func at(name string) string { return name + ".example.com:443" }
 func address(name string) string { return "https://" + at(name) }
 
 // rotate replaces the kubeconfig of a cluster.
-func (w *world) rotate(name string, kubeconfig []byte) {
+func (w *hostHarness) rotate(name string, kubeconfig []byte) {
 	w.t.Helper()
 	var secret v1.Secret
 	if err := w.host.Get(w.t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: "member-" + name}, &secret); err != nil {
@@ -184,11 +184,11 @@ func (w *world) rotate(name string, kubeconfig []byte) {
 	w.poke(name)
 }
 
-func (w *world) poke(name string) {
+func (w *hostHarness) poke(name string) {
 	w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 }
 
-func (w *world) get(name string) *v1alpha1.MemberCluster {
+func (w *hostHarness) get(name string) *v1alpha1.MemberCluster {
 	w.t.Helper()
 	var m v1alpha1.MemberCluster
 	if err := w.host.Get(w.t.Context(), client.ObjectKey{Name: name}, &m); err != nil {
@@ -198,7 +198,7 @@ func (w *world) get(name string) *v1alpha1.MemberCluster {
 }
 
 // says holds the conditions of a cluster against "Reachable=True/Ready CredentialsValid=True/Accepted".
-func (w *world) says(name, want string) {
+func (w *hostHarness) says(name, want string) {
 	w.t.Helper()
 	m := w.get(name)
 	got := ""
@@ -220,7 +220,7 @@ const (
 )
 
 // after lets time pass, and waits until nothing is left to do.
-func (w *world) after(d time.Duration) {
+func (w *hostHarness) after(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 	synctest.Wait()
 }

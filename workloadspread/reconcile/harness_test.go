@@ -45,8 +45,8 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// bench is a reconciler with all that it works on.
-type bench struct {
+// harness is a reconciler with all that it works on.
+type harness struct {
 	*reconciler
 	t        testing.TB
 	clock    *clocktesting.FakePassiveClock
@@ -78,9 +78,9 @@ var kinds = sync.OnceValues(func() (*runtime.Scheme, meta.RESTMapper) {
 	return s, testrestmapper.TestOnlyStaticRESTMapper(s)
 })
 
-func newBench(t testing.TB, objects ...client.Object) *bench {
+func newHarness(t testing.TB, objects ...client.Object) *harness {
 	t.Helper()
-	b := &bench{t: t, clock: clocktesting.NewFakePassiveClock(noon), registry: prometheus.NewRegistry()}
+	b := &harness{t: t, clock: clocktesting.NewFakePassiveClock(noon), registry: prometheus.NewRegistry()}
 	s, mapper := kinds()
 	// Without managed fields, which nothing reads here, it is much faster.
 	tracker := clienttesting.NewObjectTracker(s, serializer.NewCodecFactory(s).UniversalDecoder())
@@ -91,7 +91,7 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 }
 
 // start has another controller take over, which knows nothing but what is stored.
-func (b *bench) start() {
+func (b *harness) start() {
 	b.t.Helper()
 	faulty := interceptor.NewClient(b.server, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -137,7 +137,7 @@ func (b *bench) start() {
 }
 
 // write makes a write, several at a time.
-func (b *bench) write(what string, write func() error) error {
+func (b *harness) write(what string, write func() error) error {
 	err, made := b.answer(what)
 	if err == nil {
 		err = write()
@@ -154,7 +154,7 @@ func (b *bench) write(what string, write func() error) error {
 }
 
 // answer is that of the fault, if there is one, and whether the write is made nevertheless.
-func (b *bench) answer(what string) (error, bool) { //nolint:revive // as the faults do
+func (b *harness) answer(what string) (error, bool) { //nolint:revive // as the faults do
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.made++
@@ -165,7 +165,7 @@ func (b *bench) answer(what string) (error, bool) { //nolint:revive // as the fa
 }
 
 // written takes the writes since it was last asked, in alphabetical order.
-func (b *bench) written() string {
+func (b *harness) written() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	slices.Sort(b.writes)
@@ -175,7 +175,7 @@ func (b *bench) written() string {
 }
 
 // told takes the events since it was last asked.
-func (b *bench) told() string {
+func (b *harness) told() string {
 	var out []string
 	for {
 		select {
@@ -189,13 +189,13 @@ func (b *bench) told() string {
 
 var spreadKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-func (b *bench) pass() (time.Duration, error) {
+func (b *harness) pass() (time.Duration, error) {
 	b.t.Helper()
 	result, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: spreadKey})
 	return result.RequeueAfter, err
 }
 
-func (b *bench) mustPass() time.Duration {
+func (b *harness) mustPass() time.Duration {
 	b.t.Helper()
 	again, err := b.pass()
 	if err != nil {
@@ -204,7 +204,7 @@ func (b *bench) mustPass() time.Duration {
 	return again
 }
 
-func (b *bench) get() *v1alpha1.WorkloadSpread {
+func (b *harness) get() *v1alpha1.WorkloadSpread {
 	b.t.Helper()
 	s := &v1alpha1.WorkloadSpread{}
 	if err := b.server.Get(b.t.Context(), spreadKey, s); err != nil {
@@ -213,7 +213,7 @@ func (b *bench) get() *v1alpha1.WorkloadSpread {
 	return s
 }
 
-func (b *bench) pod(name string) *v1.Pod {
+func (b *harness) pod(name string) *v1.Pod {
 	b.t.Helper()
 	pod := &v1.Pod{}
 	if err := b.server.Get(b.t.Context(), types.NamespacedName{Namespace: "shop", Name: name}, pod); err != nil {
@@ -226,7 +226,7 @@ func (b *bench) pod(name string) *v1.Pod {
 }
 
 // costs are the deletion costs of the pods, in the order of their names.
-func (b *bench) costs() string {
+func (b *harness) costs() string {
 	b.t.Helper()
 	var pods v1.PodList
 	if err := b.server.List(b.t.Context(), &pods); err != nil {

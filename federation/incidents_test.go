@@ -12,17 +12,17 @@ import (
 )
 
 // even is a settled world of 48 replicas over a, b and c.
-func even(t *testing.T) *world {
+func even(t *testing.T) *fakeFleet {
 	w := abc(t, everywhere(entry(-1, -1, 1)))
 	w.in.Spec.Replicas = new(int32(48))
-	w.settle()
+	w.converge()
 	w.want("16 16 16", "at the start")
 	w.writes, w.events = nil, nil
 	return w
 }
 
 // quiet expects that nothing is written for half an hour.
-func (w *world) quiet(when string) {
+func (w *fakeFleet) quiet(when string) {
 	w.t.Helper()
 	writes := len(w.writes)
 	for range 30 {
@@ -34,7 +34,7 @@ func (w *world) quiet(when string) {
 }
 
 // condition is a condition of the status.
-func (w *world) condition(kind string) (status bool, reason, message string) {
+func (w *fakeFleet) condition(kind string) (status bool, reason, message string) {
 	c := meta.FindStatusCondition(w.in.Status.Conditions, kind)
 	if c == nil {
 		w.t.Fatalf("no condition %s", kind)
@@ -42,13 +42,13 @@ func (w *world) condition(kind string) (status bool, reason, message string) {
 	return c.Status == "True", c.Reason, c.Message
 }
 
-// E1: a cluster refuses the object. It is tried again soon, then about once a minute; after several failures
+// A cluster refuses the object. It is tried again soon, then about once a minute; after several failures
 // its share goes elsewhere, and comes back when the object is accepted.
-func TestE1(t *testing.T) {
+func TestARefusedObjectIsTriedAgain(t *testing.T) {
 	w := abc(t, everywhere(entry(-1, -1, 1)))
 	w.in.Spec.Replicas = new(int32(48))
 	w.place("c").refuses = "admission webhook says no"
-	w.settle()
+	w.converge()
 	w.want("16 16 -", "refused")
 	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused || !strings.Contains(message, "c did not take 16 replicas, 1 time so far: admission webhook says no") {
 		t.Error(reason, message)
@@ -85,11 +85,11 @@ func TestE1(t *testing.T) {
 	w.quiet("settled")
 }
 
-// E1: a changed object is tried at once.
-func TestE1ChangedObjectIsTriedAtOnce(t *testing.T) {
+// A changed object is tried at once.
+func TestARefusedObjectThatChangesIsTriedAtOnce(t *testing.T) {
 	w := abc(t, everywhere(entry(-1, -1, 1)))
 	w.place("c").refuses = "no such image policy"
-	w.settle()
+	w.converge()
 	w.in.Generation++
 	d := w.pass()
 	if r := clusterStatus(&d.Status, "c").Refused; r == nil || r.LastTime.IsZero() {
@@ -97,16 +97,16 @@ func TestE1ChangedObjectIsTriedAtOnce(t *testing.T) {
 	}
 	w.place("c").refuses = ""
 	w.in.Generation++
-	w.settle()
+	w.converge()
 	w.want("17 17 16", "changed")
 }
 
-// E2: an object of that name with another content is overwritten, with an event.
-func TestE2(t *testing.T) {
+// An object of that name with another content is overwritten, with an event.
+func TestAForeignObjectIsOverwritten(t *testing.T) {
 	w := even(t)
 	w.place("b").Local.Revision = ""
 	w.place("c").Local = Local{Exists: true, Foreign: true, Replicas: 3, Revision: "x"}
-	w.settle()
+	w.converge()
 	w.want("16 16 16", "overwritten")
 	if !w.event(ReasonOverwritten) || len(w.writes) != 2 {
 		t.Errorf("%+v", w.writes)
@@ -119,13 +119,13 @@ func TestE2(t *testing.T) {
 	w.quiet("settled")
 }
 
-// E2: a number that somebody else wrote is written back, once.
-func TestE2EditedNumber(t *testing.T) {
+// A number that somebody else wrote is written back, once.
+func TestAnEditedNumberIsWrittenBack(t *testing.T) {
 	for _, rebalance := range []bool{true, false} {
 		w := even(t)
 		w.in.Spec.Preferences.Rebalance = rebalance
 		w.place("b").Local.Replicas = 3
-		w.settle()
+		w.converge()
 		w.want("16 16 16", "written back")
 		if len(w.writes) != 1 || !w.event(ReasonOverwritten) {
 			t.Errorf("rebalance %v: %+v, %+v", rebalance, w.writes, w.events)
@@ -133,8 +133,8 @@ func TestE2EditedNumber(t *testing.T) {
 	}
 }
 
-// E3: pods without an owner are adopted by the local controller: they count as those of the object.
-func TestE3(t *testing.T) {
+// Pods without an owner are adopted by the local controller: they count as those of the object.
+func TestAdoptedPodsCount(t *testing.T) {
 	w := abc(t, everywhere(entry(-1, -1, 1)))
 	for range 5 {
 		w.place("a").pods = append(w.place("a").pods, podhealth.Pod{Created: noon.Add(-time.Hour), Phase: "Running", Ready: true, WasReady: true})
@@ -143,13 +143,13 @@ func TestE3(t *testing.T) {
 	w.want("17 17 16", "created, whatever runs there")
 }
 
-// E4: a deleted object is created again, with its number.
-func TestE4(t *testing.T) {
+// A deleted object is created again, with its number.
+func TestADeletedObjectIsCreatedAgain(t *testing.T) {
 	for _, rebalance := range []bool{true, false} {
 		w := even(t)
 		w.in.Spec.Preferences.Rebalance = rebalance
 		w.place("b").Local, w.place("b").pods = Local{}, nil
-		w.settle()
+		w.converge()
 		w.want("16 16 16", "created again")
 		if len(w.writes) != 1 || !w.writes[0].Create || !w.writes[0].Content {
 			t.Errorf("rebalance %v: %+v", rebalance, w.writes)
@@ -157,11 +157,11 @@ func TestE4(t *testing.T) {
 	}
 }
 
-// E5: pods that are not even created count the same as unschedulable ones.
-func TestE5(t *testing.T) {
+// Pods that are not even created count the same as unschedulable ones.
+func TestUncreatedPodsCountAsUnschedulable(t *testing.T) {
 	w := even(t)
 	w.place("c").quota = 10
-	w.settle()
+	w.converge()
 	w.wait(act - time.Second)
 	w.want("16 16 16", "in time")
 	w.wait(2 * time.Second)
@@ -171,24 +171,24 @@ func TestE5(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	w.place("c").quota = 100
-	w.settle()
+	w.converge()
 	w.wait(stable + time.Second)
 	w.want("16 16 16", "the quota is gone")
 }
 
-// E5: what the local controller says about failures to create pods counts from its time on.
-func TestE5ReplicaFailure(t *testing.T) {
+// What the local controller says about failures to create pods counts from its time on.
+func TestFailuresToCreatePodsCountFromTheirTimeOn(t *testing.T) {
 	w := even(t)
 	w.place("c").quota = 10
 	w.place("c").Local.FailingSince = noon.Add(-4 * time.Minute)
-	w.settle()
+	w.converge()
 	w.wait(time.Minute + time.Second)
 	w.want("19 19 12", "failing for five minutes")
 }
 
-// E6, E7, I6: whether a cluster can be reached is what counts. For a short time nothing moves, and
+// Whether a cluster can be reached is what counts. For a short time nothing moves, and
 // nothing is written there.
-func TestE6(t *testing.T) {
+func TestNothingMovesWhileAClusterIsAwayForAShortTime(t *testing.T) {
 	w := even(t)
 	w.place("c").Reach = NotAnswering
 	w.quiet("out of reach for a short time")
@@ -199,26 +199,26 @@ func TestE6(t *testing.T) {
 	w.quiet("back")
 }
 
-// E7: while a cluster is out of reach for a short time, the others are scaled; it keeps what it has.
-func TestE7(t *testing.T) {
+// While a cluster is out of reach for a short time, the others are scaled; it keeps what it has.
+func TestOthersAreScaledWhileAClusterIsAway(t *testing.T) {
 	for _, rebalance := range []bool{true, false} {
 		w := even(t)
 		w.in.Spec.Preferences.Rebalance = rebalance
 		w.place("c").Reach = NotAnswering
 		w.in.Spec.Replicas = new(int32(60))
-		w.settle()
+		w.converge()
 		w.want("22 22 16", "60 asked for")
 		w.in.Spec.Replicas = new(int32(30))
-		w.settle()
+		w.converge()
 		w.want("7 7 16", "30 asked for")
 	}
 }
 
-// I6: a cluster that is removed is no member any more: its replicas run elsewhere.
-func TestI6(t *testing.T) {
+// A cluster that is removed is no member any more: its replicas run elsewhere.
+func TestReplicasOfARemovedClusterRunElsewhere(t *testing.T) {
 	w := even(t)
 	w.places = w.places[:2]
-	w.settle()
+	w.converge()
 	w.want("24 24", "c is gone")
 	if len(w.in.Status.Clusters) != 2 {
 		t.Errorf("%+v", w.in.Status.Clusters)
@@ -233,7 +233,7 @@ func TestLostForLong(t *testing.T) {
 		w.in.Spec.Preferences.Rebalance = rebalance
 		w.in.Spec.MaxMovesPerMinute = new(int32(4))
 		w.place("c").Reach = Lost
-		w.settle()
+		w.converge()
 		w.want("24 24 16", "lost")
 		if !w.event(ReasonClusterLost) {
 			t.Error("no event")
@@ -241,7 +241,7 @@ func TestLostForLong(t *testing.T) {
 		w.place("c").Reach = Reachable
 		for range 10 {
 			before := w.running()
-			w.settle()
+			w.converge()
 			if gone := before - w.running(); gone > 4 {
 				t.Errorf("%d left at once", gone)
 			}
@@ -260,8 +260,8 @@ func TestLostForLong(t *testing.T) {
 	}
 }
 
-// I0: slightly more run for a while, never fewer: a replica leaves when another runs in its place.
-func TestI0(t *testing.T) {
+// Slightly more run for a while, never fewer: a replica leaves when another runs in its place.
+func TestNeverFewerRun(t *testing.T) {
 	w := even(t)
 	w.in.Spec.Preferences = weighted(map[string]int32{"a": 1, "b": 1, "c": 0})
 	w.pass()
@@ -269,28 +269,28 @@ func TestI0(t *testing.T) {
 	w.in.Now = w.in.Now.Add(time.Second)
 	w.pass()
 	w.want("24 24 16", "nothing leaves before the others run")
-	w.settle()
+	w.converge()
 	w.want("24 24 0", "then it leaves")
 }
 
-// I1-I3: a decision needs counts, not pods, so it costs the same however many there are.
-func TestI3(t *testing.T) {
+// A decision needs counts, not pods, so it costs the same however many there are.
+func TestADecisionCostsTheSameForManyPods(t *testing.T) {
 	w := even(t)
 	w.observe()
 	before := testing.AllocsPerRun(10, func() { _, _ = Decide(w.in) })
 	w.in.Spec.Replicas = new(int32(48_000))
-	w.settle()
+	w.converge()
 	w.observe()
 	if after := testing.AllocsPerRun(10, func() { _, _ = Decide(w.in) }); after > before*1.1 {
 		t.Errorf("%v allocations for 48,000 pods, %v for 48", after, before)
 	}
 }
 
-// I4: pods that wait are normal for a while; then most of them move, and a couple stay as a probe.
-func TestI4(t *testing.T) {
+// Pods that wait are normal for a while; then most of them move, and a couple stay as a probe.
+func TestSomePodsStayAsAProbe(t *testing.T) {
 	w := even(t)
 	w.place("c").able = 6
-	w.settle()
+	w.converge()
 	d := w.pass()
 	if want := w.in.Now.Add(normal); !d.Next.After(want) || d.Next.After(want.Add(time.Second)) {
 		t.Errorf("next at %v, want right after %v", d.Next, want)
@@ -302,10 +302,10 @@ func TestI4(t *testing.T) {
 		t.Errorf("next at %v, want right after %v", d.Next, noon.Add(act))
 	}
 	w.in.Now = noon.Add(act)
-	w.settle()
+	w.converge()
 	w.want("16 16 16", "exactly at the threshold")
 	w.in.Now = d.Next
-	w.settle()
+	w.converge()
 	w.want("21 21 8", "past it")
 	if w.running() != 48 || !w.event(ReasonFallbackStarted) || !w.event(ReasonMoved) {
 		t.Errorf("%d run: %+v", w.running(), w.events)
@@ -313,7 +313,7 @@ func TestI4(t *testing.T) {
 	w.quiet("the probe waits")
 
 	w.place("c").able = 100
-	w.settle()
+	w.converge()
 	w.want("21 21 8", "the probe runs, but not for long yet")
 	w.wait(stable - time.Second)
 	w.want("21 21 8", "nearly")
@@ -322,28 +322,28 @@ func TestI4(t *testing.T) {
 	w.quiet("settled")
 }
 
-// I5: a new cluster has no object yet, which is created.
-func TestI5(t *testing.T) {
+// A new cluster has no object yet, which is created.
+func TestANewClusterGetsItsObject(t *testing.T) {
 	w := even(t)
 	w.join("d", nil)
-	w.settle()
+	w.converge()
 	w.want("12 12 12 12", "joined")
 
 	w = even(t)
 	w.in.Spec.Preferences.Rebalance = false
 	w.join("d", nil)
-	w.settle()
+	w.converge()
 	w.want("16 16 16 -", "joined, but nothing moves")
 	w.in.Spec.Replicas = new(int32(54))
-	w.settle()
+	w.converge()
 	w.want("16 16 16 6", "what is new goes there")
 }
 
-// I7, I8: a decision creates what is missing and moves what does not run, both at once.
-func TestI7(t *testing.T) {
+// A decision creates what is missing and moves what does not run, both at once.
+func TestADecisionCreatesAndMovesAtOnce(t *testing.T) {
 	w := even(t)
 	w.place("a").able = 10
-	w.settle()
+	w.converge()
 	w.in.Now = w.in.Now.Add(act + time.Second)
 	w.place("b").Local, w.place("b").pods = Local{}, nil
 	w.run()
@@ -358,12 +358,12 @@ func TestI7(t *testing.T) {
 	}
 }
 
-// I8: the pods of all clusters are looked at together: what does not run in two of them moves in one
+// The pods of all clusters are looked at together: what does not run in two of them moves in one
 // decision.
-func TestI8(t *testing.T) {
+func TestPodsOfAllClustersMoveInOneDecision(t *testing.T) {
 	w := even(t)
 	w.place("a").able, w.place("b").able = 10, 4
-	w.settle()
+	w.converge()
 	w.in.Now = w.in.Now.Add(act + time.Second)
 	w.run()
 	d := w.pass()
@@ -396,8 +396,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// I9: what is settled says so, and asks for no further pass.
-func TestI9(t *testing.T) {
+// What is settled says so, and asks for no further pass.
+func TestASettledObjectAsksForNoPass(t *testing.T) {
 	w := even(t)
 	d := w.pass()
 	if ok, reason, _ := w.condition(v1alpha1.ConditionSettled); !ok || reason != ReasonSettled || !d.Next.IsZero() {
@@ -416,22 +416,22 @@ func TestI9(t *testing.T) {
 func TestNothingMovesIntoAClusterWithWaitingPods(t *testing.T) {
 	w := even(t)
 	w.place("c").able = 0
-	w.settle()
+	w.converge()
 	w.in.Now = w.in.Now.Add(act - 2*time.Minute)
 	w.place("b").able = 12 // four pods begin to wait
 	for j := 12; j < 16; j++ {
 		w.place("b").pods[j].Created = w.in.Now
 	}
-	w.settle()
+	w.converge()
 	w.wait(2*time.Minute + time.Second)
 	w.want("32 16 2", "b waits, so all of c's goes to a")
 
 	w = even(t)
 	w.place("b").able = 12
-	w.settle()
+	w.converge()
 	w.wait(2 * time.Minute)
 	w.in.Spec.Replicas = new(int32(60))
-	w.settle()
+	w.converge()
 	w.want("20 20 20", "its own share")
 }
 
@@ -441,9 +441,9 @@ func TestScaleDownTakesWhatDoesNotRunFirst(t *testing.T) {
 		w := even(t)
 		w.in.Spec.Preferences.Rebalance = rebalance
 		w.place("c").able = 6
-		w.settle()
+		w.converge()
 		w.in.Spec.Replicas = new(int32(38))
-		w.settle()
+		w.converge()
 		if w.running() != 38 {
 			t.Errorf("rebalance %v: %d run of 38 that could: %s", rebalance, w.running(), w.sizes())
 		}
@@ -459,7 +459,7 @@ func TestTwoAtTwoToOne(t *testing.T) {
 	p.Clusters["a"], p.Clusters["b"] = entry(1, -1, 2), entry(1, -1, 1)
 	w := abc(t, p)
 	w.in.Spec.Replicas = new(int32(2))
-	w.settle()
+	w.converge()
 	w.want("1 1 -", "one each")
 }
 
@@ -470,7 +470,7 @@ func TestNoScheduleAndLeaving(t *testing.T) {
 	w.place("c").NoSchedule = true
 	w.quiet("marked")
 	w.in.Spec.Replicas = new(int32(60))
-	w.settle()
+	w.converge()
 	w.want("22 22 16", "more asked for")
 	if s := w.in.Status.Clusters[2]; !strings.Contains(s.Message, "NoSchedule") {
 		t.Error(s.Message)
@@ -478,7 +478,7 @@ func TestNoScheduleAndLeaving(t *testing.T) {
 	w.place("c").Leaving = true
 	w.pass()
 	w.want("30 30 16", "up before down")
-	w.settle()
+	w.converge()
 	w.want("30 30 0", "leaving")
 }
 
@@ -491,7 +491,7 @@ func TestNotSettledWhilePodsLeave(t *testing.T) {
 	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonStopping || !strings.HasPrefix(message, "18 surplus pods have not ended yet") {
 		t.Error(reason, message)
 	}
-	w.settle()
+	w.converge()
 	if ok, reason, _ := w.condition(v1alpha1.ConditionSettled); !ok {
 		t.Error(reason)
 	}
@@ -500,12 +500,12 @@ func TestNotSettledWhilePodsLeave(t *testing.T) {
 // A write that keeps failing, in a cluster that runs some replicas already, counts as missing since it failed
 // first: attempts do not begin the time anew, nor do pods that restart meanwhile.
 func TestShareOfFailingWritesRunsElsewhere(t *testing.T) {
-	w := newWorld(t, specOf(6, everywhere(entry(-1, -1, 1))), "a", "b")
-	w.settle()
+	w := newFakeFleet(t, specOf(6, everywhere(entry(-1, -1, 1))), "a", "b")
+	w.converge()
 	w.want("3 3", "before")
 	w.place("b").refuses = "failed calling webhook"
 	w.in.Spec.Replicas = new(int32(12))
-	w.settle()
+	w.converge()
 	for i := range int(act / time.Second) {
 		w.want("6 3", "within the timeout nothing goes elsewhere")
 		w.place("b").able = 3 - int32(i%2)
@@ -528,12 +528,12 @@ func TestShareOfFailingWritesRunsElsewhere(t *testing.T) {
 // A member that could never be reached is not a problem of every object, only of those that name it.
 func TestUnusableMemberConcernsThoseWhoNameIt(t *testing.T) {
 	for named, want := range map[bool]bool{false: true, true: false} {
-		w := newWorld(t, specOf(6, everywhere(entry(-1, -1, 1))), "a", "b", "broken")
+		w := newFakeFleet(t, specOf(6, everywhere(entry(-1, -1, 1))), "a", "b", "broken")
 		w.place("broken").Reach = Lost
 		if named {
 			w.in.Spec.Preferences.Clusters["broken"] = entry(-1, -1, 1)
 		}
-		w.settle()
+		w.converge()
 		if ok, _, message := w.condition(v1alpha1.ConditionClustersReachable); ok != want {
 			t.Errorf("named %v: %v %s", named, ok, message)
 		}

@@ -21,8 +21,8 @@ const (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster that runs of every target as much as it is able to, at once.
-type world struct {
+// fakeCluster is a cluster that runs of every target as much as it is able to, at once.
+type fakeCluster struct {
 	in    Input
 	sizes []int32
 	able  []int32
@@ -68,9 +68,9 @@ func specOf(replicas int32, policy v1alpha1.BalancerPolicy, targets ...v1alpha1.
 	}
 }
 
-// newWorld has targets of the sizes given, able to run anything.
-func newWorld(spec v1alpha1.BalancerSpec, sizes ...int32) *world {
-	w := &world{in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, sizes: sizes, pods: make([][]podhealth.Pod, len(sizes))}
+// newFakeCluster has targets of the sizes given, able to run anything.
+func newFakeCluster(spec v1alpha1.BalancerSpec, sizes ...int32) *fakeCluster {
+	w := &fakeCluster{in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, sizes: sizes, pods: make([][]podhealth.Pod, len(sizes))}
 	for range sizes {
 		w.able = append(w.able, 1<<30)
 	}
@@ -80,7 +80,7 @@ func newWorld(spec v1alpha1.BalancerSpec, sizes ...int32) *world {
 
 // run brings the pods to the sizes: those that do not run leave first, and as many run as the
 // target is able to.
-func (w *world) run() {
+func (w *fakeCluster) run() {
 	for i, size := range w.sizes {
 		pods := w.pods[i]
 		for len(pods) < int(size) {
@@ -100,7 +100,7 @@ func (w *world) run() {
 }
 
 // observe fills in what a driver finds.
-func (w *world) observe() {
+func (w *fakeCluster) observe() {
 	w.in.Targets = nil
 	w.in.Pods = 0
 	for i, t := range w.in.Spec.Targets {
@@ -110,7 +110,7 @@ func (w *world) observe() {
 }
 
 // pass makes one decision and carries it out.
-func (w *world) pass() (Decision, error) {
+func (w *fakeCluster) pass() (Decision, error) {
 	w.observe()
 	d, err := Decide(w.in)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *world) pass() (Decision, error) {
 	return d, nil
 }
 
-func (w *world) apply(d Decision) {
+func (w *fakeCluster) apply(d Decision) {
 	for _, write := range d.Writes {
 		for i, t := range w.in.Spec.Targets {
 			if t.Name == write.Target {
@@ -138,7 +138,7 @@ func (w *world) apply(d Decision) {
 	}
 }
 
-func (w *world) restart() error {
+func (w *fakeCluster) restart() error {
 	stored, err := json.Marshal(w.in.Status)
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func (w *world) restart() error {
 	return json.Unmarshal(stored, &w.in.Status)
 }
 
-// settle makes decisions as long as they write anything, the pods starting at once.
-func (w *world) settle() error {
+// converge makes decisions as long as they write anything, the pods starting at once.
+func (w *fakeCluster) converge() error {
 	for range 1000 {
 		d, err := w.pass()
 		if err != nil {
@@ -163,10 +163,10 @@ func (w *world) settle() error {
 }
 
 // wait lets time pass, then settles.
-func (w *world) wait(d time.Duration) error {
+func (w *fakeCluster) wait(d time.Duration) error {
 	w.in.Now = w.in.Now.Add(d)
 	w.run()
-	return w.settle()
+	return w.converge()
 }
 
 // must stops a test at an error.

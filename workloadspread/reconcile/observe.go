@@ -34,8 +34,8 @@ const (
 	revisionAnnotation = "deployment.kubernetes.io/revision"
 )
 
-// sight is what a pass has read from the API server.
-type sight struct {
+// observation is what a pass has read from the API server.
+type observation struct {
 	workload workloadspread.Workload
 	// autoscaler is what it does about pods.
 	autoscaler map[types.UID]workloadspread.ScaleUp
@@ -45,9 +45,9 @@ type sight struct {
 	poll time.Duration
 }
 
-// look reads what a decision depends on and the cache does not have.
-func (r *reconciler) look(ctx context.Context, s *v1alpha1.WorkloadSpread) (*sight, error) {
-	found := &sight{poll: scale.PollInterval}
+// observe reads what a decision depends on and the cache does not have.
+func (r *reconciler) observe(ctx context.Context, s *v1alpha1.WorkloadSpread) (*observation, error) {
+	found := &observation{poll: scale.PollInterval}
 	object, resource, err := workloads.Get(ctx, r.live, r.mapper, s)
 	if !resource.Empty() {
 		found.poll = r.watcher.Watch(resource, s.Namespace)
@@ -93,7 +93,7 @@ func (r *reconciler) revision(ctx context.Context, object *unstructured.Unstruct
 }
 
 // askAutoscaler asks what it does about the pods that would move on now.
-func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpread, found *sight) error {
+func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpread, found *observation) error {
 	strategy := s.Spec.ScheduleStrategy
 	if r.autoscaler == nil || strategy.Type != v1alpha1.ScheduleAdaptive || strategy.Adaptive == nil || ptr.Deref(strategy.Adaptive.RescheduleCriticalSeconds, 0) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpre
 }
 
 // input is what a decision is made from: what was read, and what the cache has now.
-func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, found *sight) (workloadspread.Input, error) {
+func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, found *observation) (workloadspread.Input, error) {
 	in := workloadspread.Input{
 		Name: s.Name, Generation: s.Generation,
 		State:      workloadspread.State{Spec: &s.Spec, Status: &s.Status, Workload: found.workload, Now: r.clock.Now()},

@@ -40,8 +40,8 @@ func deployment(most ...string) *v1alpha1.WorkloadSpreadSpec {
 	return spec
 }
 
-// world is an API server with one workload, its controller, the webhook and ours.
-type world struct {
+// fakeCluster is an API server with one workload, its controller, the webhook and ours.
+type fakeCluster struct {
 	t        testing.TB
 	r        *rand.Rand
 	spec     *v1alpha1.WorkloadSpreadSpec
@@ -61,15 +61,15 @@ type world struct {
 	history []string
 }
 
-func newWorld(t testing.TB, spec *v1alpha1.WorkloadSpreadSpec, replicas int32) *world {
-	return &world{t: t, spec: spec, replicas: replicas, now: noon, nodeless: map[string]bool{}}
+func newFakeCluster(t testing.TB, spec *v1alpha1.WorkloadSpreadSpec, replicas int32) *fakeCluster {
+	return &fakeCluster{t: t, spec: spec, replicas: replicas, now: noon, nodeless: map[string]bool{}}
 }
 
-func (w *world) log(format string, args ...any) {
+func (w *fakeCluster) log(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf(format, args...))
 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *fakeCluster) fail(format string, args ...any) {
 	w.t.Helper()
 	text := fmt.Sprintf(format, args...)
 	for _, line := range w.history[max(0, len(w.history)-60):] {
@@ -79,15 +79,15 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf("%s\n%s %v", text, stored, err)
 }
 
-func (w *world) state() State {
+func (w *fakeCluster) state() State {
 	return State{Spec: w.spec, Status: w.stored.DeepCopy(), Now: w.now,
 		Workload: Workload{Found: true, Replicas: w.replicas, Surge: w.surge, Revision: w.hash(w.revision)}}
 }
 
-func (w *world) hash(revision int) string { return "r" + strconv.Itoa(revision) }
+func (w *fakeCluster) hash(revision int) string { return "r" + strconv.Itoa(revision) }
 
 // store keeps of the status what an API server keeps.
-func (w *world) store(s *v1alpha1.WorkloadSpreadStatus) {
+func (w *fakeCluster) store(s *v1alpha1.WorkloadSpreadStatus) {
 	text, err := json.Marshal(s)
 	if err == nil {
 		w.stored = v1alpha1.WorkloadSpreadStatus{}
@@ -106,20 +106,20 @@ func (w *world) store(s *v1alpha1.WorkloadSpreadStatus) {
 	}
 }
 
-func (w *world) limits(revision string) []int32 {
+func (w *fakeCluster) limits(revision string) []int32 {
 	s := w.state()
 	return s.counts().limits(revision)
 }
 
 // untouched fails the world if a decision has changed the status that it was made from, which all share.
-func (w *world) untouched(s State) {
+func (w *fakeCluster) untouched(s State) {
 	if !equality.Semantic.DeepEqual(s.Status, &w.stored) {
 		w.fail("the status became %+v", *s.Status)
 	}
 }
 
 // create is a request of the workload's controller. It reports whether there is a pod.
-func (w *world) create(revision int, lost bool) bool {
+func (w *fakeCluster) create(revision int, lost bool) bool {
 	w.serial++
 	id := fmt.Sprintf("uid-%d", w.serial)
 	a := w.admit(NewPod{ID: id, Revision: w.hash(revision)})
@@ -165,7 +165,7 @@ func (w *world) create(revision int, lost bool) bool {
 
 // checkSurge counts pods of all revisions when one is created in a subset: if that is above its limit,
 // the subsets together are so by no more than the surge.
-func (w *world) checkSurge(created int) {
+func (w *fakeCluster) checkSurge(created int) {
 	var over int32
 	above := false
 	for i, limit := range Limits(w.spec, w.replicas, nil) {
@@ -183,7 +183,7 @@ func (w *world) checkSurge(created int) {
 	}
 }
 
-func (w *world) has(revision, subset int) (n int32) {
+func (w *fakeCluster) has(revision, subset int) (n int32) {
 	for _, pod := range w.pods {
 		if a, _ := AssignmentOf(pod); Active(pod) && a.Subset == w.spec.Subsets[subset].Name && RevisionOf(pod) == w.hash(revision) {
 			n++
@@ -192,7 +192,7 @@ func (w *world) has(revision, subset int) (n int32) {
 	return n
 }
 
-func (w *world) revisions() []int {
+func (w *fakeCluster) revisions() []int {
 	var out []int
 	for revision := range w.revision + 1 {
 		if len(w.active(revision)) > 0 {
@@ -202,7 +202,7 @@ func (w *world) revisions() []int {
 	return out
 }
 
-func (w *world) active(revision int) []*v1.Pod {
+func (w *fakeCluster) active(revision int) []*v1.Pod {
 	var out []*v1.Pod
 	for _, pod := range w.pods {
 		if Active(pod) && RevisionOf(pod) == w.hash(revision) {
@@ -213,7 +213,7 @@ func (w *world) active(revision int) []*v1.Pod {
 }
 
 // admit is the webhook.
-func (w *world) admit(pod NewPod) Admission {
+func (w *fakeCluster) admit(pod NewPod) Admission {
 	state := w.state()
 	a := Admit(state, pod)
 	w.untouched(state)
@@ -224,7 +224,7 @@ func (w *world) admit(pod NewPod) Admission {
 	return a
 }
 
-func (w *world) remove(pod *v1.Pod) {
+func (w *fakeCluster) remove(pod *v1.Pod) {
 	w.log("delete %s %s", pod.Name, pod.Annotations[AnnotationSpread])
 	w.pods = slices.DeleteFunc(w.pods, func(p *v1.Pod) bool { return p.UID == pod.UID })
 }
@@ -253,7 +253,7 @@ func lastFirst(a, b *v1.Pod) int {
 }
 
 // scale brings the pods of a revision to a number.
-func (w *world) scale(revision, size int, lost func() bool) {
+func (w *fakeCluster) scale(revision, size int, lost func() bool) {
 	for tries := 0; len(w.active(revision)) < size && tries < 2*size; tries++ {
 		if !w.create(revision, lost()) && !lost() {
 			break // its controller backs off
@@ -268,7 +268,7 @@ func (w *world) scale(revision, size int, lost func() bool) {
 
 // roll takes one step of a rollout, as the controller of Deployments: new pods within the surge, then
 // old ones go.
-func (w *world) roll(lost func() bool) {
+func (w *fakeCluster) roll(lost func() bool) {
 	old := 0
 	for revision := range w.revision {
 		old += len(w.active(revision))
@@ -294,7 +294,7 @@ func (w *world) roll(lost func() bool) {
 }
 
 // schedule gives nodes to the pods for which there are some.
-func (w *world) schedule() {
+func (w *fakeCluster) schedule() {
 	for i, pod := range w.pods {
 		a, _ := AssignmentOf(pod)
 		if pod.Spec.NodeName != "" || !Active(pod) {
@@ -314,7 +314,7 @@ func (w *world) schedule() {
 }
 
 // reconcile is a pass of the controller, which may crash after so many of its writes.
-func (w *world) reconcile(writes int) Decision {
+func (w *fakeCluster) reconcile(writes int) Decision {
 	d := Decide(Input{Name: "spread", State: w.state(), Pods: w.seen})
 	w.log("reconcile with %d of %d pods, %d writes", len(w.seen), len(w.pods), writes)
 	if !d.Changed {
@@ -353,7 +353,7 @@ func (w *world) reconcile(writes int) Decision {
 func never() bool { return false }
 
 // quiet lets the workload, the scheduler and the controller come to rest.
-func (w *world) quiet() {
+func (w *fakeCluster) quiet() {
 	w.log("quiet")
 	for range 40 {
 		serial := w.serial
@@ -374,4 +374,4 @@ func (w *world) quiet() {
 }
 
 // look brings the cache up to date.
-func (w *world) look() { w.seen, w.seenAt = slices.Clone(w.pods), w.now }
+func (w *fakeCluster) look() { w.seen, w.seenAt = slices.Clone(w.pods), w.now }

@@ -32,10 +32,10 @@ var (
 	from  = flag.Uint64("from", 0, "the seed of the first one")
 )
 
-// world is a cluster with one Deployment: its controllers, the scheduler, two webhook servers and the
+// randomCluster is a cluster with one Deployment: its controllers, the scheduler, two webhook servers and the
 // controller of WorkloadSpreads, all of which may fail.
-type world struct {
-	*bench
+type randomCluster struct {
+	*harness
 	r        *rand.Rand
 	webhooks []*store.Store
 	revision int
@@ -46,10 +46,10 @@ type world struct {
 	history  []string
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newRandomCluster(t *testing.T, seed uint64) *randomCluster {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 14))
-	w := &world{bench: newBench(t, append(deployed(r.Int32N(15)), randomSpread(r), node("n", "one"))...), r: r, nodeless: map[string]bool{}}
+	w := &randomCluster{harness: newHarness(t, append(deployed(r.Int32N(15)), randomSpread(r), node("n", "one"))...), r: r, nodeless: map[string]bool{}}
 	w.log("seed %d", seed)
 	for range 2 {
 		w.webhooks = append(w.webhooks, store.New(w.server, w.server, nil))
@@ -82,18 +82,18 @@ func randomSpread(r *rand.Rand) *v1alpha1.WorkloadSpread {
 	return s
 }
 
-func (w *world) log(format string, args ...any) {
+func (w *randomCluster) log(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf("%s ", w.clock.Now().Format(time.TimeOnly))+fmt.Sprintf(format, args...))
 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *randomCluster) fail(format string, args ...any) {
 	w.t.Helper()
 	w.t.Fatalf("%s\n  %s\n%+v", fmt.Sprintf(format, args...), strings.Join(w.history[max(0, len(w.history)-80):], "\n  "), w.get().Status)
 }
 
-func (w *world) hash() string { return "r" + strconv.Itoa(w.revision+1) }
+func (w *randomCluster) hash() string { return "r" + strconv.Itoa(w.revision+1) }
 
-func (w *world) deployment() *appsv1.Deployment {
+func (w *randomCluster) deployment() *appsv1.Deployment {
 	d := &appsv1.Deployment{}
 	if err := w.server.Get(w.t.Context(), spreadKey, d); err != nil {
 		w.t.Fatal(err)
@@ -101,10 +101,10 @@ func (w *world) deployment() *appsv1.Deployment {
 	return d
 }
 
-func (w *world) replicas() int32 { return *w.deployment().Spec.Replicas }
+func (w *randomCluster) replicas() int32 { return *w.deployment().Spec.Replicas }
 
 // all are the pods of the workload, in the order of their names.
-func (w *world) all() []*v1.Pod {
+func (w *randomCluster) all() []*v1.Pod {
 	var list v1.PodList
 	if err := w.server.List(w.t.Context(), &list); err != nil {
 		w.t.Fatal(err)
@@ -116,19 +116,19 @@ func (w *world) all() []*v1.Pod {
 	return out
 }
 
-func (w *world) active(hash string) []*v1.Pod {
+func (w *randomCluster) active(hash string) []*v1.Pod {
 	return slices.DeleteFunc(w.all(), func(p *v1.Pod) bool {
 		return !workloadspread.Active(p) || workloadspread.RevisionOf(p) != hash
 	})
 }
 
 // state is what a webhook server knows.
-func (w *world) state(s *v1alpha1.WorkloadSpread) workloadspread.State {
+func (w *randomCluster) state(s *v1alpha1.WorkloadSpread) workloadspread.State {
 	return workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: w.clock.Now(), Workload: workloadspread.Workload{Found: true, Replicas: w.replicas(), Revision: w.hash()}}
 }
 
 // checked fails the world if a status says that anything is missing that cannot be.
-func (w *world) checked(s *v1alpha1.WorkloadSpread, err error) {
+func (w *randomCluster) checked(s *v1alpha1.WorkloadSpread, err error) {
 	if err != nil {
 		w.fail("a webhook could not store the status: %v", err)
 	}
@@ -141,7 +141,7 @@ func (w *world) checked(s *v1alpha1.WorkloadSpread, err error) {
 
 // create is a request of the controller of the ReplicaSet, through one of the webhook servers or, if
 // they are away, through none. It reports whether there is a pod.
-func (w *world) create(lost, away bool) bool {
+func (w *randomCluster) create(lost, away bool) bool {
 	w.serial++
 	pod := replica(w.serial, w.hash(), "")
 	pod.CreationTimestamp = metav1.NewTime(w.clock.Now())
@@ -180,7 +180,7 @@ func (w *world) create(lost, away bool) bool {
 	return true
 }
 
-func (w *world) remove(pod *v1.Pod) {
+func (w *randomCluster) remove(pod *v1.Pod) {
 	w.log("delete %s %s", pod.Name, pod.Annotations[workloadspread.AnnotationSpread])
 	if err := client.IgnoreNotFound(w.server.Delete(w.t.Context(), pod)); err != nil {
 		w.t.Fatal(err)
@@ -203,7 +203,7 @@ func lastFirst(a, b *v1.Pod) int {
 }
 
 // scale brings the pods of a revision to a number.
-func (w *world) scale(hash string, size int, lost, away func() bool) {
+func (w *randomCluster) scale(hash string, size int, lost, away func() bool) {
 	for tries := 0; hash == w.hash() && len(w.active(hash)) < size && tries < 2*size; tries++ {
 		if !w.create(lost(), away()) && !lost() {
 			break // its controller backs off
@@ -217,7 +217,7 @@ func (w *world) scale(hash string, size int, lost, away func() bool) {
 }
 
 // roll replaces old pods and brings the new ones to their number.
-func (w *world) roll(lost, away func() bool) {
+func (w *randomCluster) roll(lost, away func() bool) {
 	for old := range w.revision {
 		if hash := "r" + strconv.Itoa(old+1); len(w.active(hash)) > 0 {
 			w.scale(hash, len(w.active(hash))/2, never, never)
@@ -230,7 +230,7 @@ func (w *world) roll(lost, away func() bool) {
 func never() bool { return false }
 
 // schedule gives nodes to the pods for which there are some.
-func (w *world) schedule() {
+func (w *randomCluster) schedule() {
 	for _, pod := range w.all() {
 		a, _ := workloadspread.AssignmentOf(pod)
 		if pod.Spec.NodeName != "" || !workloadspread.Active(pod) || w.nodeless[a.Subset] && len(pod.Status.Conditions) > 0 {
@@ -255,7 +255,7 @@ var problems = []error{
 
 // reconcileOnce is a pass. It may see the pods of some time ago, a write may fail or its answer may be
 // lost, and the controller may crash at any write.
-func (w *world) reconcileOnce(faults bool) time.Duration {
+func (w *randomCluster) reconcileOnce(faults bool) time.Duration {
 	w.fault, w.crashed = nil, false
 	if w.r.IntN(3) > 0 || !faults {
 		w.catchUp()
@@ -276,7 +276,7 @@ func (w *world) reconcileOnce(faults bool) time.Duration {
 			return nil, false
 		}
 	}
-	again, err := w.bench.pass()
+	again, err := w.harness.pass()
 	w.fault = nil
 	w.log("pass: %s again %s, error %v, crashed %v", w.written(), again, err, w.crashed)
 	if err != nil && !faults {
@@ -291,13 +291,13 @@ func (w *world) reconcileOnce(faults bool) time.Duration {
 }
 
 // catchUp lets the cache see what there is.
-func (w *world) catchUp() {
+func (w *randomCluster) catchUp() {
 	w.late = &v1.PodList{}
 	w.must(w.server.List(w.t.Context(), w.late))
 }
 
 // mishap changes something of the world, or lets one of its parts fail.
-func (w *world) mishap() {
+func (w *randomCluster) mishap() {
 	r := w.r
 	lost := func() bool { return r.IntN(8) == 0 }
 	away := func() bool { return r.IntN(10) == 0 }
@@ -349,17 +349,17 @@ func (w *world) mishap() {
 	w.after(time.Duration(r.IntN(12)) * time.Second)
 }
 
-func (w *world) must(err error) {
+func (w *randomCluster) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) after(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+func (w *randomCluster) after(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
 
 // quiet lets all come to rest.
-func (w *world) quiet() {
+func (w *randomCluster) quiet() {
 	w.log("quiet")
 	clear(w.nodeless)
 	begin := w.clock.Now()
@@ -384,7 +384,7 @@ func (w *world) quiet() {
 }
 
 // check counts the pods one by one, and deletes them one by one.
-func (w *world) check() {
+func (w *randomCluster) check() {
 	s := w.get()
 	limits := workloadspread.Limits(&s.Spec, w.replicas(), nil)
 	sizes := make([]int32, len(limits))
@@ -419,7 +419,7 @@ func (w *world) check() {
 		w.fail("%d pods are left besides those of the workload", len(list.Items)-len(pods))
 	}
 	if s.Spec.Distribution == v1alpha1.DistributeEven {
-		return // the order is that of the seats, which the decisions are tested for
+		return // the order is that of the positions, which the decisions are tested for
 	}
 	slices.SortFunc(pods, lastFirst)
 	before := -1
@@ -445,7 +445,7 @@ func (w *world) check() {
 func TestCountsEqualThePodsWhateverFails(t *testing.T) {
 	for seed := *from; seed < *from+*loops; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, seed)
+			w := newRandomCluster(t, seed)
 			for range 5 + w.r.IntN(20) {
 				w.mishap()
 			}

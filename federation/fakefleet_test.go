@@ -37,8 +37,8 @@ type place struct {
 	rolls *deployment
 }
 
-// world is a host with member clusters.
-type world struct {
+// fakeFleet is a host with member clusters.
+type fakeFleet struct {
 	t      *testing.T
 	in     Input
 	places []*place
@@ -85,22 +85,22 @@ func specOf(replicas int32, p *v1alpha1.FederatedPreferences) v1alpha1.Federated
 	}
 }
 
-// newWorld has empty clusters that are able to run anything.
-func newWorld(t *testing.T, spec v1alpha1.FederatedReplicaSetSpec, clusters ...string) *world {
-	w := &world{t: t, in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, left: map[string]int32{}}
+// newFakeFleet has empty clusters that are able to run anything.
+func newFakeFleet(t *testing.T, spec v1alpha1.FederatedReplicaSetSpec, clusters ...string) *fakeFleet {
+	w := &fakeFleet{t: t, in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, left: map[string]int32{}}
 	for _, name := range clusters {
 		w.join(name, nil)
 	}
 	return w
 }
 
-func (w *world) join(name string, labels map[string]string) *place {
+func (w *fakeFleet) join(name string, labels map[string]string) *place {
 	p := &place{Cluster: Cluster{Name: name, Labels: labels}, able: 1 << 30, quota: 1 << 30}
 	w.places = append(w.places, p)
 	return p
 }
 
-func (w *world) place(name string) *place {
+func (w *fakeFleet) place(name string) *place {
 	for _, p := range w.places {
 		if p.Name == name {
 			return p
@@ -113,7 +113,7 @@ func (w *world) place(name string) *place {
 
 // run brings the pods to the sizes: those that do not run leave first, and as many run as the
 // cluster is able to.
-func (w *world) run() {
+func (w *fakeFleet) run() {
 	for _, p := range w.places {
 		if p.rolls != nil {
 			p.roll(w.in.Now)
@@ -141,7 +141,7 @@ func (w *world) run() {
 }
 
 // observe fills in what a driver finds.
-func (w *world) observe() {
+func (w *fakeFleet) observe() {
 	w.in.Clusters = nil
 	for _, p := range w.places {
 		c := p.Cluster
@@ -151,7 +151,7 @@ func (w *world) observe() {
 }
 
 // pass makes one decision and carries it out.
-func (w *world) pass() Decision {
+func (w *fakeFleet) pass() Decision {
 	w.t.Helper()
 	w.observe()
 	d, err := Decide(w.in)
@@ -162,7 +162,7 @@ func (w *world) pass() Decision {
 	return d
 }
 
-func (w *world) apply(d *Decision) {
+func (w *fakeFleet) apply(d *Decision) {
 	var answers []Answer
 	for _, write := range d.Writes {
 		p := w.place(write.Cluster)
@@ -196,7 +196,7 @@ func (w *world) apply(d *Decision) {
 }
 
 // restart leaves of the status what the API server stores.
-func (w *world) restart() {
+func (w *fakeFleet) restart() {
 	stored, err := json.Marshal(w.in.Status)
 	if err != nil {
 		w.t.Fatal(err)
@@ -207,8 +207,8 @@ func (w *world) restart() {
 	}
 }
 
-// settle makes decisions as long as they write anything, the pods starting at once.
-func (w *world) settle() {
+// converge makes decisions as long as they write anything, the pods starting at once.
+func (w *fakeFleet) converge() {
 	w.t.Helper()
 	for range 1000 {
 		w.run()
@@ -222,14 +222,14 @@ func (w *world) settle() {
 }
 
 // wait lets time pass, then settles.
-func (w *world) wait(d time.Duration) {
+func (w *fakeFleet) wait(d time.Duration) {
 	w.t.Helper()
 	w.in.Now = w.in.Now.Add(d)
-	w.settle()
+	w.converge()
 }
 
 // sizes are the numbers of the local objects, those in clusters that are out of reach included.
-func (w *world) sizes() string {
+func (w *fakeFleet) sizes() string {
 	text := ""
 	for i, p := range w.places {
 		if i > 0 {
@@ -245,7 +245,7 @@ func (w *world) sizes() string {
 }
 
 // want compares the sizes.
-func (w *world) want(sizes, when string) {
+func (w *fakeFleet) want(sizes, when string) {
 	w.t.Helper()
 	if got := w.sizes(); got != sizes {
 		w.t.Errorf("%s: %s, want %s\n%s", when, got, sizes, w.explain())
@@ -253,7 +253,7 @@ func (w *world) want(sizes, when string) {
 }
 
 // explain is what the status says.
-func (w *world) explain() string {
+func (w *fakeFleet) explain() string {
 	text := ""
 	for _, c := range w.in.Status.Clusters {
 		text += fmt.Sprintf("  %s desired %d written %d running %d pending %d: %s: %s\n", c.Name, c.Desired, c.Written, c.Running, c.Pending, c.Reason, c.Message)
@@ -265,7 +265,7 @@ func (w *world) explain() string {
 }
 
 // event reports whether there was an event.
-func (w *world) event(reason string) bool {
+func (w *fakeFleet) event(reason string) bool {
 	for _, e := range w.events {
 		if e.Reason == reason {
 			return true
@@ -275,7 +275,7 @@ func (w *world) event(reason string) bool {
 }
 
 // running is how many pods run in all clusters, those out of reach included.
-func (w *world) running() (n int32) {
+func (w *fakeFleet) running() (n int32) {
 	for _, p := range w.places {
 		n += podhealth.Count(p.pods, act, w.in.Now).Running
 	}
