@@ -30,7 +30,7 @@ func TestFitsEqualTheSchedulerAskedOneByOne(t *testing.T) {
 	t.Parallel()
 	o := newNaive(t)
 	c := newChecker(t, Options{})
-	for seed := range uint64(rounds(t, 800)) {
+	for seed := range uint64(rounds(t, 400)) {
 		d := newDice(seed)
 		w := world(d.nodes(d.IntN(6)))
 		templates := []Node{d.template(), d.template(), d.template()}

@@ -134,7 +134,7 @@ func TestLiveEqualsThePluginsFromScratch(t *testing.T) {
 	t.Parallel()
 	o, c := newNaive(t, owners()...), newChecker(t, Options{Objects: owners()})
 	asked, passed := 0, 0
-	for seed := range uint64(rounds(t, 1200)) {
+	for seed := range uint64(rounds(t, 600)) {
 		d := newDice(8e6 + seed)
 		t.Logf("seed %d", seed)
 		x := &liveWorld{dice: d, t: t, o: o, l: c.Live(), node: func() Node { return d.nodes(1)[0] }}

@@ -200,7 +200,7 @@ func TestScoresEqualTheSchedulersPlugins(t *testing.T) {
 	t.Parallel()
 	o, c := newNaive(t, owners()...), newChecker(t, Options{Objects: owners()})
 	pairs, tabled, placed := 0, 0, 0
-	for seed := range uint64(rounds(t, 1500)) {
+	for seed := range uint64(rounds(t, 750)) {
 		d := newDice(5e6 + seed)
 		t.Logf("seed %d", seed)
 		w, s := d.population(), c.Scheduler()

@@ -249,14 +249,14 @@ func TestModel(t *testing.T) {
 		kind                 worldKind
 	}
 	checked := []bounds{
-		{groups: 3, pods: 3, faults: 1},
+		{groups: 3, pods: 2, faults: 1},
 		{groups: 2, pods: 3, faults: 1, initial: [most]int{2, 0}},
 		{groups: 2, pods: 3, faults: 1, kind: worldKind{deadline: true}},
 		{groups: 2, pods: 2, faults: 1, kind: worldKind{released: true}},
 		{groups: 2, pods: 2, kind: worldKind{inferred: true}},
 	}
 	if *deep {
-		checked = []bounds{{groups: 3, pods: 4, faults: 1}, {groups: 3, pods: 3, faults: 1, initial: [most]int{2, 0, 1}}, {groups: 2, pods: 2, faults: 2}}
+		checked = []bounds{{groups: 3, pods: 3, faults: 1}, {groups: 3, pods: 4, faults: 1}, {groups: 3, pods: 3, faults: 1, initial: [most]int{2, 0, 1}}, {groups: 2, pods: 2, faults: 2}}
 	}
 	if testing.Short() {
 		checked = checked[2:]

@@ -77,6 +77,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func TestALeaderFromStartToEnd(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	var untrimmed atomic.Int32
 	w := &watcher{name: "watcher", pass: func(ctx context.Context, c client.Reader) {
@@ -117,6 +118,7 @@ func TestALeaderFromStartToEnd(t *testing.T) {
 }
 
 func TestOneStandsByAndTakesOver(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	first, second := &watcher{name: "watcher"}, &watcher{name: "watcher"}
@@ -142,6 +144,7 @@ func TestOneStandsByAndTakesOver(t *testing.T) {
 }
 
 func TestWhoLosesTheLeadershipEnds(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	w := &watcher{name: "watcher"}
@@ -158,6 +161,7 @@ func TestWhoLosesTheLeadershipEnds(t *testing.T) {
 // A leader that was frozen finds another one when it wakes: it does not wait for the deadline of a
 // renewal.
 func TestWhoFindsAnotherLeaderEnds(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	w := &watcher{name: "watcher"}
@@ -213,6 +217,7 @@ func TestWhoseLeaseHasExpiredWritesNothing(t *testing.T) {
 }
 
 func TestWhoHasNoNamespaceForItsLeaseEnds(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	o := options("alice")
@@ -267,6 +272,7 @@ func TestAPassUnderWay(t *testing.T) {
 
 // The renewal was cancelled, but the API server had it already.
 func TestTheLeaseIsReleasedAfterALateRenewal(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	w := &watcher{name: "watcher"}
@@ -284,6 +290,7 @@ func TestTheLeaseIsReleasedAfterALateRenewal(t *testing.T) {
 }
 
 func TestAnEndBeforeTheBeginning(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	m, err := controller.New(s.config(), []controller.Controller{&watcher{name: "watcher"}}, options("alice"))
@@ -298,6 +305,7 @@ func TestAnEndBeforeTheBeginning(t *testing.T) {
 }
 
 func TestWithoutLeaderElection(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	w := &watcher{name: "watcher"}
@@ -316,6 +324,7 @@ type failing struct{ named }
 func (failing) SetupWithManager(manager.Manager) error { return errors.New("no index") }
 
 func TestNewRefuses(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	for want, test := range map[string]struct {
 		controllers []controller.Controller
@@ -349,6 +358,7 @@ func TestGatherer(t *testing.T) {
 
 // A cache that was filled goes on to tell what it knew: who may not watch any more is not ready.
 func TestAWatchThatFailsForGood(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	w := &watcher{name: "watcher"}
@@ -372,6 +382,7 @@ func TestAWatchThatFailsForGood(t *testing.T) {
 
 // What keeps the caches empty is said at once.
 func TestAWatchThatIsRefusedFromTheStart(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	s.refuse(true)

@@ -19,6 +19,7 @@ import (
 // A controller whose kind is not installed, or may not be read, holds up no other. It starts when
 // the kind can be read.
 func TestAControllerWaitsForWhatItNeeds(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	registry := prometheus.NewRegistry()
@@ -79,6 +80,7 @@ func TestAControllerWaitsForWhatItNeeds(t *testing.T) {
 
 // A program that has nothing to run says so at once.
 func TestNoControllerCanRun(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	o := options("alice")
 	o.Needs = map[string][]controller.Need{"new": {{List: &v1.SecretList{}}}}

@@ -16,6 +16,7 @@ import (
 
 // What every process does, such as answering webhooks, does not end with the leadership.
 func TestWhoHasLostTheLeadershipWritesWhatNeedsNoLeader(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	close(s.open)
 	w := &watcher{name: "watcher"}

@@ -102,7 +102,7 @@ func TestSilentAndGarbledClientsAreCutOff(t *testing.T) {
 	if code, text := get(t, "http://"+web.Address()+"/healthz"); code != http.StatusOK {
 		t.Errorf("/healthz answers %d %q", code, text)
 	}
-	limit := time.Now().Add(15 * time.Second)
+	limit := time.Now().Add(5 * time.Minute)
 	for name, conn := range open {
 		if !closedBy(t, conn, limit) {
 			t.Errorf("%s: the connection is still open", name)
@@ -145,7 +145,7 @@ func TestSilentClientsLeaveRoom(t *testing.T) {
 					}
 				}
 			}
-			if !closedBy(t, conns[0], time.Now().Add(5*time.Second)) {
+			if !closedBy(t, conns[0], time.Now().Add(time.Minute)) {
 				t.Error("the oldest connection is still open")
 			}
 			if closedBy(t, conns[silent-1], time.Now().Add(10*time.Millisecond)) {
