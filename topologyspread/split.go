@@ -98,9 +98,9 @@ type zone struct {
 	name        string
 	count, free int64
 	active      bool
-	opened      bool // active for no other reason than that it is to get nodes
 	groups      []group
-	room        int64 // new nodes that its groups have room for
+	bySize      []group // those with room, the smallest first
+	room        int64   // new nodes that its groups have room for
 }
 
 // group is a node group; top is the size that it may grow to, at least its size. Rank is its position
@@ -137,6 +137,12 @@ func newProblem(r *SplitRequest) (*problem, error) {
 		p.groups = append(p.groups, group{size: g.Size, top: max(g.Size, g.Max), zone: z, rank: at})
 		p.zones[z].groups = append(p.zones[z].groups, p.groups[at])
 		p.zones[z].room += max(0, g.Max-g.Size)
+		if g.Max > g.Size {
+			p.zones[z].bySize = append(p.zones[z].bySize, p.groups[at])
+		}
+	}
+	for i := range p.zones {
+		slices.SortStableFunc(p.zones[i].bySize, func(a, b group) int { return cmp.Compare(a.size, b.size) })
 	}
 	return p, nil
 }

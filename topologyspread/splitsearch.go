@@ -7,59 +7,49 @@ import (
 
 // A plan whose zones all reach a level, and whose yields at that level cover the pods, is feasible;
 // and every feasible plan is so at its own level. At a given level a zone yields its slots up to a
-// bound, so nodes yield perNode pods each, then one of them the rest, then none. Nodes beyond the
-// bound are wasted, and so are the slots of the node that yields the rest.
+// bound, so nodes yield perNode pods each, then one of them the rest, then none. The slots beyond the
+// rest are wasted: with 3 pods per node a zone that may take 7 pods yields 3, 3 and 1, and wastes 2.
 //
-// The search halves the range of levels. For a range it takes the lower bounds of the lowest level
-// and the yields of the highest, and levels the fewest nodes within these bounds, whatever is
-// wasted: no plan of the range is better. If that plan is feasible, it is the best of the range.
-// What remains open at a single level, which zones take the node that wastes slots and which zones
-// are opened, is decided exactly, see splitexact.go. Where many zones may be opened, windows are ruled
-// out by the price of nodes as well, see splitprice.go.
+// The search is a branch and bound over parts: ranges of levels with bounds for the new nodes of each
+// zone. For a part it takes the lower bounds of the lowest level and the yields of the highest, and
+// levels the fewest nodes that cover the pods within these bounds, whatever is wasted: no plan of the
+// part is better. If that plan is feasible, it is the best of the part. Else the part is divided by
+// what the plan does wrong, see [splitSearch.divide].
 
-// window is a range of levels. The level 0 stands alone: it has no lower bounds, and holds for plans
-// with too few domains as well.
-type window struct{ from, to int64 }
+// part is some of the plans: those of the levels from one to another in which each zone gets so many
+// nodes. The level 0 stands alone: it has no lower bounds, and holds for plans with too few domains
+// as well. At other levels a zone that is not active is open if it gets one node at least, closed if
+// it gets none, and undecided otherwise.
+type part struct {
+	from, to int64
+	nodes    []bounds // of each zone
+}
 
-// span is what a zone can do within a window: nodes up to full yield perNode pods each, and if rest
-// is not 0, one more yields that many.
+type bounds struct{ least, most int64 }
+
+// span is what a zone can do within a part: nodes up to full yield perNode pods each, and if rest is
+// not 0, one more yields that many. What is said of an undecided zone holds once it is open.
 type span struct {
 	least, full, rest int64
 	base              int64 // what the zone yields with the least nodes
+	undecided         bool
 }
 
-func (s *span) extra() int64 { return max(0, s.full-s.least) }
-
+// partial reports whether there is a node that yields the rest.
 func (s *span) partial() bool { return s.rest > 0 && s.least <= s.full }
 
-// outline is the window of all zones. Zones that may be opened, those with the most room first, can
-// do the same but for their room.
-type outline struct {
-	window
-	spans  []span // of all zones; a zone that cannot be opened is nil in usable
-	closed []int  // zones that may be opened
-	need   int    // how many of them must be opened at least
-	nodes  int64  // the fewest nodes that cover the pods
-	opened []int  // how many zones are opened for that, each number that does
-	budget int64  // slots that may be wasted beyond the lower bounds
-	prices *prices
+// bounded is a part with a plan that is at least as good as every plan of it, feasible or not.
+type bounded struct {
+	part
+	spans []span // of each zone
+	plan  *splitPlan
 }
-
-// contiguous reports whether all numbers of nodes up to the greatest are possible in zones that may
-// be opened.
-func (o *outline) contiguous() bool {
-	return len(o.closed) == 0 || o.spans[o.closed[0]].least <= 1 || len(o.opened) == 1 && o.opened[0] == 0 || o.opensAll()
-}
-
-// opensAll reports whether the fewest nodes need all zones that may be opened.
-func (o *outline) opensAll() bool { return len(o.opened) == 1 && o.opened[0] == len(o.closed) }
 
 // splitSearch looks for the best plan that places so many pods.
 type splitSearch struct {
 	*problem
-	placed  int64
-	best    *splitPlan
-	settled map[string]bool // the choices of zones to open that are searched
+	placed int64
+	best   *splitPlan
 }
 
 // fewest is the best plan that places so many pods, which is possible.
@@ -67,77 +57,21 @@ func (p *problem) fewest(placed int64) *splitPlan {
 	if placed == 0 {
 		return p.planOf(make([]int64, len(p.zones)))
 	}
-	return p.fewestOf(p.openings(), placed)
-}
-
-// fewestOf is the best plan for some of the openings of a problem.
-func (p *problem) fewestOf(openings []*problem, placed int64) *splitPlan {
-	s := &splitSearch{problem: p, placed: placed, settled: map[string]bool{}}
-	s.explore(s.bound(window{}))
-	for _, s.problem = range openings {
-		if top := s.highest(); top > 0 {
-			s.explore(s.bound(window{1, top}))
-		}
+	all := make([]bounds, len(p.zones))
+	for i := range p.zones {
+		all[i].most = p.zones[i].room
 	}
+	s := &splitSearch{problem: p, placed: placed}
+	s.search(all)
 	return s.best
 }
 
-// maxOpenings is how many zones there may be to open for each choice of them to be searched alone.
-const maxOpenings = 6
-
-// openings returns the problem once for each choice of the zones to open, all of them first: which
-// zones get nodes is the one thing that a window of levels does not bound well. With many such zones
-// it returns the problem as it is.
-func (p *problem) openings() []*problem {
-	var closed []int
-	for i := range p.zones {
-		if z := &p.zones[i]; !z.active && z.room > 0 {
-			closed = append(closed, i)
-		}
+// search looks at the plans of all levels.
+func (s *splitSearch) search(nodes []bounds) {
+	s.explore(s.bound(part{nodes: nodes}))
+	if top := s.highest(); top > 0 {
+		s.explore(s.bound(part{1, top, nodes}))
 	}
-	if len(closed) == 0 || len(closed) > maxOpenings {
-		return []*problem{p}
-	}
-	all := make([]*problem, 0, 1<<len(closed))
-	opens := make([]bool, len(p.zones))
-	for choice := 1<<len(closed) - 1; choice >= 0; choice-- {
-		for k, i := range closed {
-			opens[i] = choice>>k&1 == 1
-		}
-		all = append(all, p.opening(func(zone int) bool { return opens[zone] }))
-	}
-	return all
-}
-
-// opening is the problem in which the zones that are not active are opened if they are chosen, and
-// get no nodes otherwise.
-func (p *problem) opening(chosen func(zone int) bool) *problem {
-	one := *p
-	one.zones = slices.Clone(p.zones)
-	for i := range one.zones {
-		switch z := &one.zones[i]; {
-		case z.active:
-		case chosen(i):
-			z.active, z.opened = true, true
-		default:
-			z.room = 0
-		}
-	}
-	return &one
-}
-
-// bounded is a window with a plan that is at least as good as every plan of it, feasible or not.
-type bounded struct {
-	outline *outline
-	plan    *splitPlan
-}
-
-func (s *splitSearch) bound(w window) *bounded {
-	o := s.outline(w)
-	if !s.count(o) || s.best != nil && o.nodes > s.best.nodes {
-		return nil
-	}
-	return &bounded{o, s.planOf(levelBoxes(s.boxes(o), o.nodes))}
 }
 
 func (s *splitSearch) explore(b *bounded) {
@@ -148,185 +82,241 @@ func (s *splitSearch) explore(b *bounded) {
 		s.best = b.plan
 		return
 	}
-	o := b.outline
-	if !o.contiguous() {
-		o.opened = slices.DeleteFunc(o.opened, func(opened int) bool { return !s.promising(o, opened) })
-		if len(o.opened) == 0 {
-			return
-		}
+	first, second := s.divide(b)
+	one, other := s.bound(first), s.bound(second)
+	if one != nil && other != nil && other.plan.better(one.plan) {
+		one, other = other, one
 	}
-	if o.from == o.to {
-		s.exact(o)
-		return
-	}
-	middle := o.from + (o.to-o.from)/2
-	low, high := s.bound(window{o.from, middle}), s.bound(window{middle + 1, o.to})
-	if low != nil && high != nil && high.plan.better(low.plan) {
-		low, high = high, low
-	}
-	s.explore(low)
-	s.explore(high)
+	s.explore(one)
+	s.explore(other)
 }
 
-// promising reports whether a plan with so many opened zones may be better than the best.
-func (s *splitSearch) promising(o *outline, opened int) bool {
-	if s.best == nil || o.nodes < s.best.nodes {
-		return true
-	}
-	prices := s.pricesOf(o)
-	return prices == nil || prices.squares(opened) <= s.best.squares
-}
-
-func (p *problem) outline(w window) *outline {
-	o := &outline{window: w, spans: make([]span, len(p.zones))}
-	active, same := int64(0), w.to
-	for i := range p.zones {
-		z := &p.zones[i]
-		o.spans[i] = p.span(z, w)
-		switch {
-		case z.active || w.to == 0:
-			active++
-		case z.room >= o.spans[i].least:
-			o.closed = append(o.closed, i)
-		default:
-			continue
+// bound returns nil for a part without a plan that is better than the best one.
+func (s *splitSearch) bound(p part) *bounded {
+	b := &bounded{part: p, spans: make([]span, len(s.zones))}
+	same := p.to
+	var undecided []int
+	for i := range s.zones {
+		z, of := &s.zones[i], &b.spans[i]
+		if *of = s.span(z, &p, p.nodes[i]); of.least > p.nodes[i].most {
+			return nil
 		}
-		same = min(same, z.count+p.slots(z, o.spans[i].least))
+		if of.undecided {
+			undecided = append(undecided, i)
+		}
+		if z.active || of.least > 0 {
+			same = min(same, z.count+s.slots(z, of.least))
+		}
 	}
 	// With the same lower bounds zones reach a higher level, which yields no less.
-	o.from = max(o.from, same)
-	slices.SortStableFunc(o.closed, func(i, j int) int { return cmp.Compare(p.zones[j].room, p.zones[i].room) })
-	if w.to > 0 {
-		o.need = int(max(0, min(p.minDomains, MaxCount)-active))
+	b.from = max(b.from, same)
+	slices.SortStableFunc(undecided, func(i, j int) int { return cmp.Compare(p.nodes[j].most, p.nodes[i].most) })
+	choices := s.choices(b, undecided)
+	if len(choices) == 0 {
+		return nil
 	}
-	return o
+	b.plan = s.planOf(levelBoxes(s.boxes(b, undecided, choices), choices[0].nodes))
+	return b
 }
 
-func (p *problem) span(z *zone, w window) span {
-	var s span
-	if w.from > 0 {
-		s.least = max(0, (w.from-z.count-z.free+p.perNode-1)/p.perNode)
-		if !z.active || z.opened {
-			s.least = max(1, s.least)
+// span may have more least nodes than the part allows for, which then has no plan.
+func (s *splitSearch) span(z *zone, p *part, nodes bounds) (of span) {
+	of.least = nodes.least
+	if p.to > 0 {
+		reach := max(0, (p.from-z.count-z.free+s.perNode-1)/s.perNode)
+		if !z.active {
+			reach = max(1, reach)
+		}
+		if of.undecided = !z.active && nodes.least == 0 && nodes.most >= reach; z.active || nodes.least > 0 || of.undecided {
+			of.least = max(of.least, reach)
+		} else {
+			nodes.most = 0 // it cannot be opened
 		}
 	}
-	bound := max(0, w.to+p.skew-z.count)
-	if more := bound - z.free; more > 0 {
-		s.full, s.rest = more/p.perNode, more%p.perNode
+	yields := max(0, p.to+s.skew-z.count)
+	if more := yields - z.free; more > 0 {
+		of.full, of.rest = more/s.perNode, more%s.perNode
 	}
-	if s.full >= z.room {
-		s.full, s.rest = z.room, 0
+	if of.full >= nodes.most {
+		of.full, of.rest = nodes.most, 0
 	}
-	s.base = min(bound, p.slots(z, s.least))
-	return s
+	of.base = min(yields, s.slots(z, of.least))
+	return of
 }
 
-// count works out the fewest nodes of a window and in how many opened zones they can be. It reports
-// whether the pods can be covered at all. Of zones that can be opened those with the most room serve
-// best.
-func (s *splitSearch) count(o *outline) bool {
-	base, least, full := int64(0), int64(0), int64(0)
-	var rests []int64 // of active zones, the largest first
-	for i := range s.zones {
-		z, span := &s.zones[i], &o.spans[i]
-		if !z.active && o.to > 0 {
-			continue
-		}
-		if z.room < span.least {
-			return false
-		}
-		base, least, full = base+span.base, least+span.least, full+span.extra()
-		if span.partial() {
-			rests = append(rests, span.rest)
+// choice is a number of undecided zones to open, with the fewest nodes that cover the pods then and how
+// many slots of these may be wasted.
+type choice struct {
+	opened        int
+	nodes, wasted int64
+}
+
+// choices are those with the fewest nodes, in ascending order, if these are no more than the best plan
+// has. Of the undecided zones those with the most room, which come first, serve best.
+func (s *splitSearch) choices(b *bounded, undecided []int) (choices []choice) {
+	missing, least, full, domains := s.placed, int64(0), int64(0), int64(0)
+	var rests []int64 // the largest first
+	add := func(of *span) {
+		missing, least, full = missing-of.base, least+of.least, full+max(0, of.full-of.least)
+		if of.partial() {
+			at, _ := slices.BinarySearchFunc(rests, of.rest, func(a, b int64) int { return cmp.Compare(b, a) })
+			rests = slices.Insert(rests, at, of.rest)
 		}
 	}
-	slices.SortFunc(rests, func(a, b int64) int { return cmp.Compare(b, a) })
-	partials := int64(0) // of opened zones
-	for opened := 0; opened <= len(o.closed); opened++ {
-		if opened > 0 {
-			span := &o.spans[o.closed[opened-1]]
-			base, least, full = base+span.base, least+span.least, full+span.extra()
-			if span.partial() {
-				partials++
+	for i := range b.spans {
+		if of := &b.spans[i]; !of.undecided {
+			add(of)
+			if s.zones[i].active || of.least > 0 {
+				domains++
 			}
 		}
-		if opened < o.need {
-			continue
+	}
+	for opened := 0; opened <= len(undecided); opened++ {
+		if opened > 0 {
+			add(&b.spans[undecided[opened-1]])
 		}
-		rest := int64(0)
-		if partials > 0 {
-			rest = o.spans[o.closed[0]].rest
-		}
-		extra, enough := s.extra(s.placed-base, full, rests, partials, rest)
-		if !enough {
-			continue
-		}
-		nodes := least + extra
-		if o.opened == nil || nodes < o.nodes {
-			o.nodes, o.opened, o.budget = nodes, nil, 0
-		}
-		if nodes == o.nodes {
-			o.opened = append(o.opened, opened)
-			o.budget = max(o.budget, base+s.perNode*extra-s.placed)
+		extra, enough := s.extra(missing, full, rests)
+		c := choice{opened, least + extra, s.perNode*extra - missing}
+		switch {
+		case !enough || b.to > 0 && domains+int64(opened) < s.minDomains:
+		case len(choices) > 0 && c.nodes > choices[0].nodes || s.best != nil && c.nodes > s.best.nodes:
+		case len(choices) > 0 && c.nodes < choices[0].nodes:
+			choices = append(choices[:0], c)
+		default:
+			choices = append(choices, c)
 		}
 	}
-	return o.opened != nil
+	return choices
 }
 
 // extra is the fewest nodes that yield so many pods: full ones first, then those that yield the
-// largest rests, some of which are alike.
-func (s *splitSearch) extra(pods, full int64, rests []int64, alike, rest int64) (nodes int64, enough bool) {
-	if pods <= 0 {
-		return 0, true
-	}
-	if nodes = (pods + s.perNode - 1) / s.perNode; nodes <= full {
-		return nodes, true
-	}
-	pods, nodes = pods-s.perNode*full, full
-	take := func(n, each int64) {
-		n = min(n, (max(0, pods)+each-1)/each)
-		nodes, pods = nodes+n, pods-n*each
-	}
-	for _, r := range rests {
-		if alike > 0 && rest >= r {
-			take(alike, rest)
-			alike = 0
+// largest rests.
+func (s *splitSearch) extra(pods, full int64, rests []int64) (nodes int64, enough bool) {
+	nodes = min(full, max(0, pods+s.perNode-1)/s.perNode)
+	pods -= s.perNode * nodes
+	for _, rest := range rests {
+		if pods > 0 {
+			pods, nodes = pods-rest, nodes+1
 		}
-		take(1, r)
-	}
-	if alike > 0 {
-		take(alike, rest)
 	}
 	return nodes, pods <= 0
 }
 
-// most is the greatest number of nodes that may be of use: the one that wastes slots included, if
-// the budget allows for it.
-func (s *splitSearch) greatest(o *outline, span *span) int64 {
-	n := max(span.least, span.full)
-	if span.partial() && s.perNode-span.rest <= o.budget {
-		n++
+// boxes are the bounds of the zones, as if all numbers of nodes were possible in undecided ones. A node
+// that yields a rest is within them if it alone does not waste too much.
+func (s *splitSearch) boxes(b *bounded, undecided []int, choices []choice) []box {
+	wasted := int64(0)
+	for _, c := range choices {
+		wasted = max(wasted, c.wasted)
 	}
-	return n
-}
-
-// boxes are the bounds of the zones, as if all numbers of nodes were possible in zones that may be
-// opened.
-func (s *splitSearch) boxes(o *outline) []box {
-	boxes := make([]box, len(s.zones))
-	for i := range s.zones {
-		boxes[i] = box{groups: s.zones[i].groups}
-		if s.zones[i].active || o.to == 0 {
-			boxes[i].least, boxes[i].most = o.spans[i].least, s.greatest(o, &o.spans[i])
+	boxes := make([]box, len(b.spans))
+	for i := range b.spans {
+		of := &b.spans[i]
+		boxes[i] = box{groups: s.zones[i].groups, least: of.least, most: max(of.least, of.full)}
+		if of.partial() && s.perNode-of.rest <= wasted {
+			boxes[i].most++
 		}
-	}
-	if o.opened[len(o.opened)-1] > 0 {
-		for _, i := range o.closed {
-			boxes[i].most = s.greatest(o, &o.spans[i])
-			if o.opensAll() {
-				boxes[i].least = o.spans[i].least
-			}
+		if of.undecided && choices[0].opened < len(undecided) {
+			boxes[i].least = 0
+		}
+		if of.undecided && choices[len(choices)-1].opened == 0 {
+			boxes[i].most = 0
 		}
 	}
 	return boxes
+}
+
+// divide divides a part by what is wrong with its plan, so that neither half has that plan:
+//   - an undecided zone gets some nodes, but too few to reach the lowest level. Whether it is opened is
+//     decided, unless the range of levels is wider than the skew: then the level matters more;
+//   - too few domains are active. Whether the best of the undecided zones is opened is decided;
+//   - the levels differ, so the range is halved;
+//   - what is left is that too many slots are wasted. Whether the zone that wastes most may do so is
+//     decided.
+func (s *splitSearch) divide(b *bounded) (one, other part) {
+	open, short, next, wasteful := int64(0), -1, -1, -1
+	for i := range b.spans {
+		of, n := &b.spans[i], b.plan.zones[i]
+		if s.zones[i].active || n > 0 {
+			open++
+		}
+		switch {
+		case of.undecided && n == 0:
+			if next < 0 || s.dominates(i, next, b) {
+				next = i
+			}
+		case of.undecided && n < of.least:
+			if short < 0 || n > b.plan.zones[short] {
+				short = i
+			}
+		case n > max(of.least, of.full) && (wasteful < 0 || of.rest < b.spans[wasteful].rest):
+			wasteful = i
+		}
+	}
+	switch {
+	case short >= 0 && b.to-b.from < s.skew:
+		return s.opening(b, short)
+	case b.to > 0 && b.from == b.to && open < s.minDomains:
+		return s.opening(b, next)
+	case b.from < b.to:
+		one, other = b.part, b.part
+		one.to = b.from + (b.to-b.from)/2
+		other.from = one.to + 1
+		return one, other
+	default:
+		n, within := b.plan.zones[wasteful], b.nodes[wasteful]
+		return b.with(wasteful, bounds{within.least, n - 1}), b.with(wasteful, bounds{n, within.most})
+	}
+}
+
+// with is the part in which a zone has other bounds.
+func (p part) with(zone int, nodes bounds) part {
+	p.nodes = slices.Clone(p.nodes)
+	p.nodes[zone] = nodes
+	return p
+}
+
+// opening divides a part by whether an undecided zone is opened. Zones that dominate it are opened as
+// well then, and those that it dominates stay closed with it.
+func (s *splitSearch) opening(b *bounded, zone int) (opened, closed part) {
+	opened, closed = b.with(zone, bounds{1, b.nodes[zone].most}), b.with(zone, bounds{})
+	for i := range b.spans {
+		switch {
+		case !b.spans[i].undecided || i == zone:
+		case s.dominates(i, zone, b):
+			opened.nodes[i].least = 1
+		case s.dominates(zone, i, b):
+			closed.nodes[i] = bounds{}
+		}
+	}
+	return opened, closed
+}
+
+// dominates reports whether one of two undecided zones is opened before the other in any case: with
+// as many nodes it is more even, or as even and its groups come first. That is so if each group of
+// the other has a counterpart that is no larger and has room for as many nodes as are of use. An
+// empty group that may have 9 nodes dominates one of 5 that may have 10, where no zone needs more
+// than 5 nodes.
+func (s *splitSearch) dominates(one, other int, b *bounded) bool {
+	groups, others := s.zones[one].bySize, s.zones[other].bySize
+	if len(groups) < len(others) {
+		return false
+	}
+	useful, first := (b.to+s.skew+s.perNode-1)/s.perNode, true
+	for i, g := range others {
+		if groups[i].size > g.size || groups[i].top < min(g.top, g.size+useful) {
+			return false
+		}
+		first = first && (groups[i].size < g.size || groups[i].rank < g.rank)
+	}
+	least := b.spans[other].least
+	return first || grown(s.zones[one].groups, least) < grown(s.zones[other].groups, least)
+}
+
+// grown is by how much n more nodes raise the squares of groups.
+func grown(groups []group, n int64) (sum uint64) {
+	for k, size := range levelled(groups, n) {
+		sum += squares(groups[k].size, size)
+	}
+	return sum
 }
