@@ -23,6 +23,7 @@ type classLevelling struct {
 	nodes     []int64 // of each class
 	sizes     []int64
 	*flow
+	leveller
 }
 
 // fit lowers the nodes of the classes to what has room, in all and at most so many. The first
@@ -36,15 +37,13 @@ func (l *classLevelling) fit(most int64) {
 	}
 }
 
-// level levels the nodes of classes over bins, as they have room there.
-func (l *classLevelling) level(classes, bins []int) error {
+// levelClasses levels the nodes of classes over bins, as they have room there.
+func (l *classLevelling) levelClasses(classes, bins []int) {
 	total := int64(0)
 	for _, c := range classes {
 		total += l.nodes[c]
 	}
-	if err := l.levelFreely(bins, total); err != nil {
-		return err
-	}
+	l.levelFreely(bins, total)
 	room := func(b int) int64 { return l.sizes[b] - l.bins[b].Size }
 	l.begin(classes, bins, room)
 	whole := true
@@ -53,60 +52,51 @@ func (l *classLevelling) level(classes, bins []int) error {
 	}
 	if whole {
 		l.begin(classes, bins, room)
-		return l.assign(classes)
+		l.assign(classes)
+		return
 	}
 	short, others := divide(bins, func(b int) bool { return l.full[b] })
 	stuck, free := divide(classes, func(c int) bool { return l.stuck[c] })
-	if err := l.level(stuck, short); err != nil {
-		return err
-	}
-	return l.level(free, others)
+	l.levelClasses(stuck, short)
+	l.levelClasses(free, others)
 }
 
 // levelFreely levels nodes over bins as if all of them could go anywhere.
-func (l *classLevelling) levelFreely(bins []int, nodes int64) error {
+func (l *classLevelling) levelFreely(bins []int, nodes int64) {
 	some := make([]apportion.Bin, len(bins))
 	for i, b := range bins {
 		some[i] = l.bins[b]
 		some[i].Max = min(some[i].Max, l.preferred[b])
 		some[i].Min = min(some[i].Min, some[i].Max)
 	}
-	levelled, err := apportion.Level(nodes, some, nil)
-	if err == nil && levelled.Unplaced > 0 {
+	levelled := l.level(nodes, some, nil)
+	if levelled.Unplaced > 0 {
 		for i, b := range bins {
 			some[i] = l.bins[b]
 			some[i].Size = levelled.Sizes[i]
 		}
-		levelled, err = apportion.Level(levelled.Unplaced, some, nil)
-	}
-	if err != nil {
-		return err
+		levelled = l.level(levelled.Unplaced, some, nil)
 	}
 	for i, b := range bins {
 		l.sizes[b] = levelled.Sizes[i]
 	}
-	return nil
 }
 
 // assign says which bins the nodes of each class go to: one class after the other is levelled as
 // far as the sizes allow, and nodes move where they must.
-func (l *classLevelling) assign(classes []int) error {
+func (l *classLevelling) assign(classes []int) {
 	for _, c := range classes {
 		bins := slices.DeleteFunc(slices.Clone(l.members[c]), func(b int) bool { return l.full[b] })
 		some := make([]apportion.Bin, len(bins))
 		for i, b := range bins {
 			some[i] = apportion.Bin{Size: l.sizes[b] - l.room[b], Max: l.sizes[b]}
 		}
-		levelled, err := apportion.Level(l.nodes[c], some, nil)
-		if err != nil {
-			return err
-		}
+		levelled := l.level(l.nodes[c], some, nil)
 		for i, b := range bins {
 			l.put(c, b, levelled.Sizes[i]-some[i].Size)
 		}
 		l.send(c, levelled.Unplaced, classes)
 	}
-	return nil
 }
 
 // divide sorts items into those that a condition holds for and the others.

@@ -146,21 +146,11 @@ func (x *Index) Names() []string { return slices.Sorted(maps.Keys(x.groups)) }
 // Similar returns the groups similar to the named one, sorted and without
 // itself. It is empty for an unknown group.
 func (x *Index) Similar(name string) []string {
-	e := x.groups[name]
-	switch {
-	case e == nil:
+	names, _ := x.Alike(name)
+	if len(names) < 2 {
 		return nil
-	case e.bucket == nil:
-		return slices.DeleteFunc(slices.Clone(x.declared[e.set]), func(other string) bool { return other == name })
 	}
-	var out []string
-	for other := range e.bucket.entries {
-		if other != e && x.printer.similar(e.numbers, other.numbers) {
-			out = append(out, other.name)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
 }
 
 // Sets returns every group in exactly one set: in name order a group joins the

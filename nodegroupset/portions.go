@@ -101,55 +101,42 @@ func (p *part) size(sizes []int64) (total int64) {
 
 // shareByPortions raises groups to their min, gives the portions their bases and then what the
 // policy says.
-func (s *splitter) shareByPortions() error {
-	if err := s.fill(s.all(), s.left, func(g *Group) int64 { return g.Min }); err != nil {
-		return err
-	}
+func (s *splitter) shareByPortions() {
+	s.fill(s.all(), s.left, func(g *Group) int64 { return g.Min })
 	parts := s.parts()
 	for i := range parts {
-		if err := s.fill(&parts[i], parts[i].Base-parts[i].size(s.sizes), upToMax); err != nil {
-			return err
-		}
+		s.fill(&parts[i], parts[i].Base-parts[i].size(s.sizes), upToMax)
 	}
 	switch s.request.Policy {
 	case Proportional:
-		return s.proportional(parts)
+		s.proportional(parts)
 	case Priority:
 		for i := range parts {
-			if err := s.fill(&parts[i], s.left, upToMax); err != nil {
-				return err
-			}
+			s.fill(&parts[i], s.left, upToMax)
 		}
-		return nil
 	default:
-		return s.fill(s.all(), s.left, upToMax)
+		s.fill(s.all(), s.left, upToMax)
 	}
 }
 
 func upToMax(g *Group) int64 { return g.Max }
 
 // fill levels up to so many nodes over the groups of a portion, each up to a bound of its own.
-func (s *splitter) fill(p *part, nodes int64, most func(*Group) int64) error {
-	nodes = min(nodes, s.left)
-	if nodes <= 0 {
-		return nil
+func (s *splitter) fill(p *part, nodes int64, most func(*Group) int64) {
+	if nodes = min(nodes, s.left); nodes > 0 {
+		sizes, unplaced := s.levelled(s.sizes, p, nodes, most, true)
+		s.sizes, s.left = sizes, s.left-nodes+unplaced
 	}
-	sizes, unplaced, err := s.levelled(s.sizes, p, nodes, most, true)
-	s.sizes, s.left = sizes, s.left-nodes+unplaced
-	return err
 }
 
 // levelled returns the sizes after nodes have been levelled over a portion, and how many have no
 // place. It notes which quotas stopped groups, if that is wanted.
-func (s *splitter) levelled(sizes []int64, p *part, nodes int64, most func(*Group) int64, note bool) (after []int64, unplaced int64, err error) {
+func (s *splitter) levelled(sizes []int64, p *part, nodes int64, most func(*Group) int64, note bool) (after []int64, unplaced int64) {
 	bins := make([]apportion.Bin, len(p.members))
 	for i, k := range p.members {
 		bins[i] = apportion.Bin{Size: sizes[k], Max: most(s.groups[k])}
 	}
-	levelled, err := apportion.Level(nodes, bins, s.quotasOf(p.members, sizes))
-	if err != nil {
-		return sizes, nodes, err
-	}
+	levelled := s.level(nodes, bins, s.quotasOf(p.members, sizes))
 	after = slices.Clone(sizes)
 	for i, k := range p.members {
 		after[k] = levelled.Sizes[i]
@@ -157,71 +144,60 @@ func (s *splitter) levelled(sizes []int64, p *part, nodes int64, most func(*Grou
 			s.heldBy[k] = levelled.HeldBy[i]
 		}
 	}
-	return after, levelled.Unplaced, nil
+	return after, levelled.Unplaced
 }
 
 // proportional spreads the final sizes of the portions. Where a quota
 // leaves no room for a portion's share it gives as many nodes as keep to the
 // quotas, and goes on without the portion that is stopped.
-func (s *splitter) proportional(parts []part) error {
+func (s *splitter) proportional(parts []part) {
 	stopped := make([]bool, len(parts))
 	for s.left > 0 {
-		most, fits, err := s.mostThatFits(parts, stopped)
-		if err != nil {
-			return err
-		}
+		most, fits := s.mostThatFits(parts, stopped)
 		if fits != nil {
 			s.sizes, s.left = fits, s.left-most
 		}
 		next := slices.IndexFunc(s.claims(parts, stopped, 1), func(n int64) bool { return n > 0 })
 		if s.left == 0 || next < 0 {
-			return nil
+			return
 		}
-		_, unplaced, err := s.levelled(s.sizes, &parts[next], 1, upToMax, true)
-		if err != nil {
-			return err
-		}
+		_, unplaced := s.levelled(s.sizes, &parts[next], 1, upToMax, true)
 		stopped[next] = unplaced > 0
 	}
-	return nil
 }
 
 // mostThatFits finds how many of the nodes that are left can be spread so that the
 // quotas are kept, and the sizes after that.
-func (s *splitter) mostThatFits(parts []part, stopped []bool) (most int64, fits []int64, err error) {
-	try := func(nodes int64) (sizes []int64, err error) {
-		sizes = s.sizes
+func (s *splitter) mostThatFits(parts []part, stopped []bool) (most int64, fits []int64) {
+	try := func(nodes int64) []int64 {
+		sizes := s.sizes
 		for p, more := range s.claims(parts, stopped, nodes) {
 			if more == 0 {
 				continue
 			}
 			var unplaced int64
-			if sizes, unplaced, err = s.levelled(sizes, &parts[p], more, upToMax, false); err != nil || unplaced > 0 {
-				return nil, err
+			if sizes, unplaced = s.levelled(sizes, &parts[p], more, upToMax, false); unplaced > 0 {
+				return nil
 			}
 		}
-		return sizes, nil
+		return sizes
 	}
 	high := int64(0)
 	for _, more := range s.claims(parts, stopped, s.left) {
 		high += more
 	}
-	if fits, err = try(high); err != nil || fits != nil {
-		return high, fits, err
+	if fits = try(high); fits != nil {
+		return high, fits
 	}
 	for high--; most < high; { // most fits, more than high does not
 		middle := high - (high-most)/2
-		sizes, err := try(middle)
-		switch {
-		case err != nil:
-			return 0, nil, err
-		case sizes != nil:
+		if sizes := try(middle); sizes != nil {
 			most, fits = middle, sizes
-		default:
+		} else {
 			high = middle - 1
 		}
 	}
-	return most, fits, nil
+	return most, fits
 }
 
 // claims says how many of the nodes go to each portion by their weights.

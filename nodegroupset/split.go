@@ -141,17 +141,16 @@ func (r SplitRequest) split(byName []int) (SplitResult, error) {
 		r, unplaced = r.counted()
 	}
 	s := newSplitter(r, r.tieOrder(byName))
-	var err error
 	switch {
 	case uneven:
 		s.shareByCapacity()
 	case r.Policy != Proportional && r.Policy != Priority && !r.hasBases():
-		err = s.even()
+		s.even()
 	default:
-		err = s.shareByPortions()
+		s.shareByPortions()
 	}
-	if err != nil {
-		return SplitResult{}, fmt.Errorf("split: %w", err)
+	if s.err != nil {
+		return SplitResult{}, fmt.Errorf("split: %w", s.err)
 	}
 	s.left = unplaced(s.left)
 	return s.result(), nil

@@ -61,8 +61,8 @@ func (s *splitter) splitAtOnce(order []int) (result SplitResult, ok bool, err er
 	l := s.classLevelling(order)
 	bounds := s.boundByQuotas(l)
 	l.fit(bounds.nodes)
-	if err := l.level(everyIndex(len(order)), everyIndex(len(s.groups))); err != nil {
-		return SplitResult{}, false, fmt.Errorf("split: %w", err)
+	if l.levelClasses(everyIndex(len(order)), everyIndex(len(s.groups))); l.err != nil {
+		return SplitResult{}, false, fmt.Errorf("split: %w", l.err)
 	}
 	s.sizes = l.sizes
 	for _, c := range bounds.rest {

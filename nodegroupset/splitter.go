@@ -1,6 +1,7 @@
 package nodegroupset
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -17,6 +18,24 @@ type splitter struct {
 	sizes   []int64
 	heldBy  []int // the quota that kept nodes from a group, or -1
 	left    int64 // nodes to place yet
+	leveller
+}
+
+// leveller keeps the first error of its levellings, so that what is worked out by several of them can be
+// read without errors in between. A request that has been checked leads to none.
+type leveller struct{ err error }
+
+// level places nothing if the bins or quotas are refused.
+func (l *leveller) level(nodes int64, bins []apportion.Bin, quotas []apportion.Quota) apportion.Levelled {
+	levelled, err := apportion.Level(nodes, bins, quotas)
+	if err != nil {
+		l.err = cmp.Or(l.err, err)
+		levelled = apportion.Levelled{Sizes: make([]int64, len(bins)), Unplaced: nodes, HeldBy: slices.Repeat([]int{-1}, len(bins))}
+		for i, bin := range bins {
+			levelled.Sizes[i] = bin.Size
+		}
+	}
+	return levelled
 }
 
 func newSplitter(request SplitRequest, order []int) *splitter {
@@ -109,14 +128,13 @@ func (s *splitter) quotasOf(members []int, sizes []int64) []apportion.Quota {
 }
 
 // even raises groups to their min and then levels them up to their max.
-func (s *splitter) even() error {
+func (s *splitter) even() {
 	bins := make([]apportion.Bin, len(s.groups))
 	for k, group := range s.groups {
 		bins[k] = apportion.Bin{Size: group.Size, Min: group.Min, Max: group.Max}
 	}
-	levelled, err := apportion.Level(s.left, bins, s.quotasOf(everyIndex(len(bins)), s.sizes))
+	levelled := s.level(s.left, bins, s.quotasOf(everyIndex(len(bins)), s.sizes))
 	s.sizes, s.heldBy, s.left = levelled.Sizes, levelled.HeldBy, levelled.Unplaced
-	return err
 }
 
 func (s *splitter) result() SplitResult {
