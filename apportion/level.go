@@ -63,7 +63,7 @@ func Level(n int64, bins []Bin, quotas []Quota) (Levelled, error) {
 }
 
 // levelling is the state while the level rises. A bin is waiting (the level has not reached its
-// size), rising with the level, or settled (at its bound or stopped by a quota). The sizes of
+// size), rising with the level, or stopped (by its bound or a quota). The sizes of
 // rising bins are not up to date.
 type levelling struct {
 	sizes  []int64
@@ -89,7 +89,7 @@ func newLevelling(bins []Bin, quotas []Quota) *levelling {
 }
 
 // raise raises the level until n units are used up or every bin that was below its bound has
-// settled. It returns how many units are left.
+// stopped. It returns how many units are left.
 func (b *levelling) raise(n int64, bounds []int64) int64 {
 	if n == 0 {
 		return 0
@@ -102,7 +102,7 @@ func (b *levelling) raise(n int64, bounds []int64) int64 {
 	level := waiting[0].height
 	for n > 0 {
 		for len(filling) > 0 && filling[0].height <= level {
-			b.settle(filling[0].bin, level)
+			b.stop(filling[0].bin, level)
 			filling = filling[1:]
 		}
 		for len(waiting) > 0 && waiting[0].height == level {
@@ -130,7 +130,7 @@ func (b *levelling) raise(n int64, bounds []int64) int64 {
 		}
 	}
 	for i := range b.rising {
-		b.settle(i, level)
+		b.stop(i, level)
 	}
 	b.markPassed(n, starts, bounds)
 	return n
@@ -173,8 +173,8 @@ func (b *levelling) admit(i int) {
 	}
 }
 
-// settle sets the size of a bin and stops it, if it is rising.
-func (b *levelling) settle(i int, size int64) {
+// stop sets the size of a bin and stops it, if it is rising.
+func (b *levelling) stop(i int, size int64) {
 	if b.rising[i] {
 		b.rising[i] = false
 		b.count--
@@ -184,16 +184,16 @@ func (b *levelling) settle(i int, size int64) {
 }
 
 // oneEach adds one unit to each rising bin in turn, as far as units and quotas allow. The bins that
-// it passes over settle at the level.
+// it passes over stop at the level.
 func (b *levelling) oneEach(n, level int64) int64 {
 	for i, rising := range b.rising {
 		switch {
 		case !rising:
 		case n > 0 && b.fits(i):
-			b.take(i)
+			b.use(i)
 			n--
 		default:
-			b.settle(i, level)
+			b.stop(i, level)
 		}
 	}
 	return n

@@ -83,7 +83,7 @@ func (u *usage) firstFull(bin int) int {
 
 func (u *usage) fits(bin int) bool { return u.firstFull(bin) < 0 }
 
-func (u *usage) take(bin int) {
+func (u *usage) use(bin int) {
 	for _, charge := range u.chargesOf(bin) {
 		u.quotas[charge.quota].left -= charge.units
 	}

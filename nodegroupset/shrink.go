@@ -140,7 +140,7 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 		s.groupOf[i] = group
 		group.queue = append(group.queue, i)
 		if request.Candidates[i].Overdue {
-			group.late = append(group.late, i)
+			group.overdue = append(group.overdue, i)
 		}
 	}
 	s.join(request.Terms)

@@ -20,9 +20,9 @@ type shrinker struct {
 // shrinkGroup is a group and its candidates that have not gone.
 type shrinkGroup struct {
 	ShrinkGroup
-	set   *shrinkSet
-	queue []int // its candidates from the first on that may go
-	late  []int // its overdue ones, likewise
+	set     *shrinkSet
+	queue   []int // its candidates from the first on that may go
+	overdue []int // its overdue ones, likewise
 }
 
 // shrinkSet is a set and its groups.
@@ -57,7 +57,7 @@ func (s *shrinker) run() {
 	s.begin()
 	for s.nodes > 0 && len(s.open) > 0 {
 		set := slices.MinFunc(s.open, func(a, b *shrinkSet) int { return a.next - b.next })
-		s.take(set.next)
+		s.remove(set.next)
 		switch {
 		case s.candidates[set.next].Drain && s.drains == 0:
 			s.begin() // what has pods to move is barred from now on, in all sets
@@ -72,8 +72,8 @@ func (s *shrinker) begin() {
 	s.open = slices.DeleteFunc(slices.Clone(s.sets), func(set *shrinkSet) bool { return !s.advance(set) })
 }
 
-// take lets a candidate go.
-func (s *shrinker) take(candidate int) {
+// remove lets a candidate go.
+func (s *shrinker) remove(candidate int) {
 	s.going = append(s.going, candidate)
 	s.gone[candidate] = true
 	s.nodes--
@@ -94,7 +94,7 @@ func (s *shrinker) skip(queue []int) []int {
 // advance finds the candidate of a set that goes next, if there is one.
 func (s *shrinker) advance(set *shrinkSet) bool {
 	for _, g := range set.groups {
-		g.queue, g.late = s.skip(g.queue), s.skip(g.late)
+		g.queue, g.overdue = s.skip(g.queue), s.skip(g.overdue)
 	}
 	if !set.blocked {
 		if set.ahead = s.first(set, (*shrinkGroup).canShrink); set.ahead == nil {
@@ -104,7 +104,7 @@ func (s *shrinker) advance(set *shrinkSet) bool {
 	}
 	first := set.ahead
 	if set.blocked {
-		first = s.first(set, func(g *shrinkGroup) bool { return g.canShrink() && len(g.late) > 0 })
+		first = s.first(set, func(g *shrinkGroup) bool { return g.canShrink() && len(g.overdue) > 0 })
 	}
 	if first == nil {
 		return false
@@ -116,7 +116,7 @@ func (s *shrinker) advance(set *shrinkSet) bool {
 // waiting are the candidates of a group that may go as long as the set is in its present state.
 func (set *shrinkSet) waiting(g *shrinkGroup) []int {
 	if set.blocked {
-		return g.late
+		return g.overdue
 	}
 	return g.queue
 }
@@ -134,7 +134,7 @@ func (s *shrinker) first(set *shrinkSet, may func(*shrinkGroup) bool) *shrinkGro
 		}
 		return cmp.Or(
 			s.effort(set.waiting(a))-s.effort(set.waiting(b)),
-			min(1, len(b.late))-min(1, len(a.late)),
+			min(1, len(b.overdue))-min(1, len(a.overdue)),
 			cmp.Compare(b.Name, a.Name),
 		)
 	})

@@ -34,8 +34,8 @@ func Allocatable(node *v1.Node) Amounts {
 	return out
 }
 
-// Take subtracts requests n times.
-func (a Amounts) Take(n int64, r Amounts) {
+// Subtract subtracts requests n times.
+func (a Amounts) Subtract(n int64, r Amounts) {
 	for name, value := range r {
 		a[name] -= n * value
 	}

@@ -173,7 +173,7 @@ func holds(r *Request, plan *Plan) error {
 		if !Admits(put.Kind.Pod, m.Node) || m.Free.fits(put.Kind.requests) < put.Pods {
 			return fmt.Errorf("%d pods of %s in %v", put.Pods, put.Kind.Key, m.Node.Labels)
 		}
-		m.Free.Take(put.Pods, put.Kind.requests)
+		m.Free.Subtract(put.Pods, put.Kind.requests)
 		placed += put.Pods
 	}
 	for _, k := range r.Kinds {

@@ -298,7 +298,7 @@ func (p *planner) put(k *Kind, m *Machine, n int64) {
 		m.placed = map[*Kind]int64{}
 	}
 	m.placed[k] += n
-	m.Free.Take(n, k.requests)
+	m.Free.Subtract(n, k.requests)
 	p.Put = append(p.Put, Put{Kind: k, Machine: m.id, Pods: n})
 }
 

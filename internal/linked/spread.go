@@ -337,6 +337,6 @@ func machine(t Template, fresh bool) *spreadplan.Machine {
 		v1.ResourcePods: int64(r.Pods), v1.ResourceCPU: r.MilliCPU, v1.ResourceMemory: r.Memory, v1.ResourceEphemeralStorage: r.EphemeralStorage,
 	}
 	maps.Copy(requested, r.Others)
-	m.Free.Take(1, requested)
+	m.Free.Subtract(1, requested)
 	return m
 }
