@@ -95,7 +95,7 @@ var federatedScenarios = []example{
 	{"A has some", 50, "A current 20; B; C", with(stay), anyRounding, []int64{20, 15, 15}, nil, 0, 0},
 	{"A has some, C capacity 6", 50, "A current 20; B; C capacity 6", with(stay), anyRounding, []int64{22, 22, 15}, []int64{0, 0, 9}, 0, 0},
 	{"A has some, C capacity 6, Trim", 50, "A current 20; B; C capacity 6", with(stay, trim), anyRounding, []int64{22, 22, 6}, nil, 0, 0},
-	{"A has some, A current 30, C capacity 6, Trim", 50, "A current 30; B; C capacity 6", with(stay, trim), anyRounding, []int64{30, 14, 6}, nil, 0, 0},
+	{"A has 30, C capacity 6, Trim", 50, "A current 30; B; C capacity 6", with(stay, trim), anyRounding, []int64{30, 14, 6}, nil, 0, 0},
 }
 
 // What other systems answer. Capacity is what they know as total less not started.
