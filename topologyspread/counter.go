@@ -68,9 +68,6 @@ func (t *Counter) Add(domain, held, n int) {
 	t.enter(t.pods[domain], 1)
 }
 
-// Place counts one more pod like the incoming one on a node that takes part.
-func (t *Counter) Place(domain, held int) { t.More(domain, held, t.Step) }
-
 // More counts n matching pods that came to a node that takes part.
 func (t *Counter) More(domain, held, n int) {
 	if !t.PerNode {

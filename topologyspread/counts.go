@@ -20,7 +20,7 @@ type Site struct {
 	Keyed bool
 	// Included says for each constraint whether they take part in it.
 	Included []bool
-	// Domains has their domain for each constraint, 0 for a counter that is PerNode.
+	// Domains has their domain for each constraint.
 	Domains []int
 }
 
@@ -42,30 +42,26 @@ func (c *Counts) Site(n *v1.Node) Site {
 	}
 	for i, t := range c.Counters {
 		at.Included[i] = t.Includes(c.pod, c.affinity, n)
-		if !t.PerNode {
-			at.Domains[i] = t.Domain(n.Labels[t.Key])
-		}
+		at.Domains[i] = t.Domain(n.Labels[t.Key])
 	}
 	return at
 }
 
-// Open reports whether the constraints let the incoming pod into the domains of a site. Counters
-// that are PerNode are left to the caller.
+// Open reports whether the constraints let the incoming pod into the domains of a site.
 func (c *Counts) Open(at *Site) bool {
 	for i, t := range c.Counters {
-		if !t.PerNode && !t.Allows(t.Pods(at.Domains[i])) {
+		if !t.Allows(t.Pods(at.Domains[i])) {
 			return false
 		}
 	}
 	return true
 }
 
-// Place counts one more pod like the incoming one on a node of a site. held is how many matching
-// pods the node held for the counter that is PerNode, if there is one.
-func (c *Counts) Place(at *Site, held int) {
+// Place counts one more pod like the incoming one on a node of a site.
+func (c *Counts) Place(at *Site) {
 	for i, t := range c.Counters {
 		if at.Included[i] {
-			t.Place(at.Domains[i], held)
+			t.More(at.Domains[i], 0, t.Step)
 		}
 	}
 }

@@ -103,8 +103,8 @@ func (t *Table) Fits(node int) bool {
 // Place counts one more pod like the incoming one on a node.
 func (t *Table) Place(node int) {
 	r := &t.nodes[node]
-	t.hard.Place(&r.hard, 0)
-	t.soft.Place(&r.soft, 0)
+	t.hard.Place(&r.hard)
+	t.soft.Place(&r.soft)
 	for i := range r.own {
 		r.own[i] += t.soft.Counters[i].Step
 	}
