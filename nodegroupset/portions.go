@@ -186,8 +186,8 @@ func (s *splitter) mostThatFits(parts []part, stopped []bool) (most int64, fits 
 	for _, more := range s.claims(parts, stopped, s.left) {
 		high += more
 	}
-	if fits = try(high); fits != nil {
-		return high, fits
+	if all := try(high); all != nil {
+		return high, all
 	}
 	for high--; most < high; { // most fits, more than high does not
 		middle := high - (high-most)/2

@@ -234,7 +234,28 @@ func (s *splitSearch) boxes(b *bounded, undecided []int, choices []choice) []box
 //   - what is left is that too many slots are wasted. Whether the zone that wastes most may do so is
 //     decided.
 func (s *splitSearch) divide(b *bounded) (one, other part) {
-	open, short, next, wasteful := int64(0), -1, -1, -1
+	open, short, next, wasteful := s.faults(b)
+	switch {
+	case short >= 0 && b.to-b.from < s.skew:
+		return s.opening(b, short)
+	case b.to > 0 && b.from == b.to && open < s.minDomains:
+		return s.opening(b, next)
+	case b.from < b.to:
+		one, other = b.part, b.part
+		one.to = b.from + (b.to-b.from)/2
+		other.from = one.to + 1
+		return one, other
+	default:
+		n, within := b.plan.zones[wasteful], b.nodes[wasteful]
+		return b.with(wasteful, bounds{within.least, n - 1}), b.with(wasteful, bounds{n, within.most})
+	}
+}
+
+// faults are how many domains the plan of a part opens, the undecided zone that gets most of those with
+// too few nodes, the one to open next of those with none, and the zone that wastes most; -1 if there
+// is none.
+func (s *splitSearch) faults(b *bounded) (open int64, short, next, wasteful int) {
+	short, next, wasteful = -1, -1, -1
 	for i := range b.spans {
 		of, n := &b.spans[i], b.plan.zones[i]
 		if s.zones[i].active || n > 0 {
@@ -253,20 +274,7 @@ func (s *splitSearch) divide(b *bounded) (one, other part) {
 			wasteful = i
 		}
 	}
-	switch {
-	case short >= 0 && b.to-b.from < s.skew:
-		return s.opening(b, short)
-	case b.to > 0 && b.from == b.to && open < s.minDomains:
-		return s.opening(b, next)
-	case b.from < b.to:
-		one, other = b.part, b.part
-		one.to = b.from + (b.to-b.from)/2
-		other.from = one.to + 1
-		return one, other
-	default:
-		n, within := b.plan.zones[wasteful], b.nodes[wasteful]
-		return b.with(wasteful, bounds{within.least, n - 1}), b.with(wasteful, bounds{n, within.most})
-	}
+	return open, short, next, wasteful
 }
 
 // with is the part in which a zone has other bounds.
