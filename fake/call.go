@@ -32,6 +32,11 @@ var methods = []string{
 	MethodNodes, MethodTemplate, MethodOptions, MethodNodePrice, MethodPodPrice, MethodRefresh, MethodCleanup,
 }
 
+// groupMethods are those about one group.
+var groupMethods = []string{
+	MethodTargetSize, MethodIncreaseSize, MethodDecreaseTargetSize, MethodDeleteNodes, MethodNodes, MethodTemplate, MethodOptions,
+}
+
 // Call is a call that the cloud has answered.
 type Call struct {
 	Method string
@@ -67,9 +72,9 @@ func (c *Cloud) ForgetCalls() int {
 // of kept in the log. It must be called before the cloud is.
 func (c *Cloud) Observe(observe func(Call) (answered func(Call))) { c.observe = observe }
 
-// do runs a call: its effect, with the lock held, before or after the effect of a fault, and its
-// entry in the log.
-func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) error) error {
+// do runs a call: its effect on the group that it names, if any, with the lock held, before or after
+// the effect of a fault, and its entry in the log.
+func (c *Cloud) do(ctx context.Context, call Call, effect func(g *group, now time.Time) error) error {
 	call.At = c.clock.Now()
 	answered := func(call Call) {
 		c.mu.Lock()
@@ -82,7 +87,11 @@ func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) er
 	err := c.faulty(ctx, &call, func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return effect(c.now())
+		g, now := c.byID[call.Group], c.now()
+		if g == nil && slices.Contains(groupMethods, call.Method) {
+			return fmt.Errorf("%w: %q", cloudprovider.ErrNotFound, call.Group)
+		}
+		return effect(g, now)
 	})
 	call.Took = c.clock.Since(call.At)
 	if err != nil {

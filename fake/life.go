@@ -131,48 +131,16 @@ func (in *instance) describe(now time.Time) cloudprovider.Instance {
 	return out
 }
 
-// newInstance makes the group's next instance.
+// newInstance makes the group's next instance. Names are "<group>-0001" and so on, without those of
+// existing nodes.
 func (c *Cloud) newInstance(g *group, p *place, created time.Time) *instance {
-	var name string
-	name, g.lastName = c.nextName(g, g.lastName)
-	return &instance{group: g, place: p, name: name, id: providerID(g.scheme, g.ID, name), created: created}
-}
-
-// nextName is "<group>-0001" and so on, skipping the names of existing nodes.
-func (c *Cloud) nextName(g *group, last int) (name string, number int) {
-	for number = last + 1; ; number++ {
-		name = fmt.Sprintf("%s-%04d", g.ID, number)
-		if c.instances[name] == nil && c.instances[providerID(g.scheme, g.ID, name)] == nil {
-			return name, number
+	for {
+		g.lastName++
+		name := fmt.Sprintf("%s-%04d", g.ID, g.lastName)
+		id := providerID(g.scheme, g.ID, name)
+		if c.instances[name] == nil && c.instances[id] == nil {
+			return &instance{group: g, place: p, name: name, id: id, created: created}
 		}
-	}
-}
-
-// NodeNames names the nodes of a group that are not there yet: of the given number of those that
-// were ordered last, the oldest first, then of those to be ordered next, as long as no fault comes
-// in between. It is nil for an unknown group. It is not a call of the API.
-func (c *Cloud) NodeNames(id string, ordered int) func(i int) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now()
-	g := c.byID[id]
-	if g == nil {
-		return nil
-	}
-	var names []string
-	for _, in := range g.instances[max(0, len(g.instances)-max(0, ordered-len(g.waiting))):] {
-		names = append(names, in.name)
-	}
-	last := g.lastName
-	return func(i int) string {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for len(names) <= i {
-			var name string
-			name, last = c.nextName(g, last)
-			names = append(names, name)
-		}
-		return names[i]
 	}
 }
 

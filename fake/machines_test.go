@@ -47,35 +47,3 @@ func TestStateShowsOrdersAndMachines(t *testing.T) {
 		t.Errorf("calls %v, want the increase alone", calls)
 	}
 }
-
-func TestNodesAreCalledAsNamedBefore(t *testing.T) {
-	config := abc(1, 0, 0)
-	config.Groups[0].BootTime = time.Minute
-	clock := clocktesting.NewFakeClock(epoch)
-	cloud, err := fake.New(config, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	order := func(n int) {
-		if err := cloud.IncreaseSize(context.Background(), "a", n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	order(2)
-	name := cloud.NodeNames("a", 2)
-	var named []string
-	for i := range 4 {
-		named = append(named, name(i))
-	}
-	order(2)
-	var made []string
-	for _, m := range cloud.State()[0].Machines[1:] {
-		made = append(made, m.Name)
-	}
-	if diff := cmp.Diff(named, made); diff != "" {
-		t.Errorf("nodes (-named +made):\n%s", diff)
-	}
-	if cloud.NodeNames("nowhere", 0) != nil {
-		t.Error("an unknown group has names")
-	}
-}

@@ -13,47 +13,39 @@ import (
 )
 
 // NodeGroups implements cloudprovider.Provider.
-func (c *Cloud) NodeGroups(ctx context.Context) (groups []cloudprovider.NodeGroup, err error) {
-	err = c.do(ctx, Call{Method: MethodNodeGroups}, func(time.Time) error {
-		groups = make([]cloudprovider.NodeGroup, 0, len(c.groups))
+func (c *Cloud) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
+	return ask(ctx, c, Call{Method: MethodNodeGroups}, func(*group, time.Time) ([]cloudprovider.NodeGroup, error) {
+		groups := make([]cloudprovider.NodeGroup, 0, len(c.groups))
 		for _, g := range c.groups {
 			groups = append(groups, cloudprovider.NodeGroup{
 				ID: g.ID, MinSize: g.MinSize, MaxSize: g.MaxSize,
 				Debug: fmt.Sprintf("%s (%d:%d)", g.ID, g.MinSize, g.MaxSize),
 			})
 		}
-		return nil
+		return groups, nil
 	})
-	return orNothing(groups, err)
 }
 
 // NodeGroupForNode implements cloudprovider.Provider. A node without provider id
 // is recognised by its name.
 func (c *Cloud) NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error) {
-	err = c.do(ctx, Call{Method: MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(time.Time) error {
+	id, err = ask(ctx, c, Call{Method: MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(*group, time.Time) (string, error) {
 		if in := c.find(node); in != nil {
-			id, ok = in.group.ID, true
+			return in.group.ID, nil
 		}
-		return nil
+		return "", nil
 	})
-	if err != nil {
-		return "", false, err
-	}
-	return id, ok, nil
+	return id, id != "", err
 }
 
 // TargetSize implements cloudprovider.Provider.
-func (c *Cloud) TargetSize(ctx context.Context, id string) (size int, err error) {
-	err = c.doGroup(ctx, Call{Method: MethodTargetSize, Group: id}, func(g *group, _ time.Time) error {
-		size = g.target()
-		return nil
-	})
-	return orNothing(size, err)
+func (c *Cloud) TargetSize(ctx context.Context, id string) (int, error) {
+	return ask(ctx, c, Call{Method: MethodTargetSize, Group: id}, func(g *group, _ time.Time) (int, error) { return g.target(), nil })
 }
 
 // IncreaseSize implements cloudprovider.Provider: it orders all nodes or none.
 func (c *Cloud) IncreaseSize(ctx context.Context, id string, delta int) error {
-	return c.doGroup(ctx, Call{Method: MethodIncreaseSize, Group: id, Delta: delta}, func(g *group, now time.Time) error {
+	return c.do(ctx, Call{Method: MethodIncreaseSize, Group: id, Delta: delta}, func(g *group, now time.Time) error {
 		if err := c.mayIncrease(g, delta, now); err != nil {
 			return err
 		}
@@ -88,7 +80,7 @@ func (c *Cloud) mayIncrease(g *group, delta int, now time.Time) error {
 // DecreaseTargetSize implements cloudprovider.Provider: it refuses a decrease by more than the
 // number of waiting orders.
 func (c *Cloud) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
-	return c.doGroup(ctx, Call{Method: MethodDecreaseTargetSize, Group: id, Delta: delta}, func(g *group, _ time.Time) error {
+	return c.do(ctx, Call{Method: MethodDecreaseTargetSize, Group: id, Delta: delta}, func(g *group, _ time.Time) error {
 		if delta >= 0 || delta < -len(g.waiting) {
 			return fmt.Errorf("node group %q: %w: decrease by %d, unfulfilled %d", g.ID, cloudprovider.ErrInvalidDelta, delta, len(g.waiting))
 		}
@@ -104,7 +96,7 @@ func (c *Cloud) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) er
 	for i, node := range nodes {
 		names[i] = node.Name
 	}
-	return c.doGroup(ctx, Call{Method: MethodDeleteNodes, Group: id, Nodes: names}, func(g *group, now time.Time) error {
+	return c.do(ctx, Call{Method: MethodDeleteNodes, Group: id, Nodes: names}, func(g *group, now time.Time) error {
 		doomed, err := c.toDelete(g, nodes)
 		if err != nil {
 			return err
@@ -145,38 +137,33 @@ func (c *Cloud) toDelete(g *group, nodes []*v1.Node) ([]*instance, error) {
 }
 
 // Nodes implements cloudprovider.Provider. Instances are sorted by age; waiting orders have none.
-func (c *Cloud) Nodes(ctx context.Context, id string) (instances []cloudprovider.Instance, err error) {
-	err = c.doGroup(ctx, Call{Method: MethodNodes, Group: id}, func(g *group, now time.Time) error {
-		instances = make([]cloudprovider.Instance, 0, len(g.instances))
+func (c *Cloud) Nodes(ctx context.Context, id string) ([]cloudprovider.Instance, error) {
+	return ask(ctx, c, Call{Method: MethodNodes, Group: id}, func(g *group, now time.Time) ([]cloudprovider.Instance, error) {
+		instances := make([]cloudprovider.Instance, 0, len(g.instances))
 		for _, in := range g.instances {
 			if !in.listedAt().After(now) {
 				instances = append(instances, in.describe(now))
 			}
 		}
-		return nil
+		return instances, nil
 	})
-	return orNothing(instances, err)
 }
 
 // Template implements cloudprovider.Provider.
-func (c *Cloud) Template(ctx context.Context, id string) (template cloudprovider.Template, err error) {
-	err = c.doGroup(ctx, Call{Method: MethodTemplate, Group: id}, func(g *group, _ time.Time) error {
-		template = g.Template.DeepCopy()
-		return nil
+func (c *Cloud) Template(ctx context.Context, id string) (cloudprovider.Template, error) {
+	return ask(ctx, c, Call{Method: MethodTemplate, Group: id}, func(g *group, _ time.Time) (cloudprovider.Template, error) {
+		return g.Template.DeepCopy(), nil
 	})
-	return orNothing(template, err)
 }
 
 // Options implements cloudprovider.Provider.
-func (c *Cloud) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (options cloudprovider.GroupOptions, err error) {
-	err = c.doGroup(ctx, Call{Method: MethodOptions, Group: id}, func(g *group, _ time.Time) error {
+func (c *Cloud) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
+	return ask(ctx, c, Call{Method: MethodOptions, Group: id}, func(g *group, _ time.Time) (cloudprovider.GroupOptions, error) {
 		if g.Options == nil {
-			return cloudprovider.ErrNotImplemented
+			return cloudprovider.GroupOptions{}, cloudprovider.ErrNotImplemented
 		}
-		options = withDefaults(*g.Options, defaults)
-		return nil
+		return withDefaults(*g.Options, defaults), nil
 	})
-	return orNothing(options, err)
 }
 
 func withDefaults(o, defaults cloudprovider.GroupOptions) cloudprovider.GroupOptions {
@@ -192,31 +179,23 @@ func withDefaults(o, defaults cloudprovider.GroupOptions) cloudprovider.GroupOpt
 // Refresh implements cloudprovider.Provider. There is nothing to fetch: the
 // cloud's bounds never change.
 func (c *Cloud) Refresh(ctx context.Context) error {
-	return c.do(ctx, Call{Method: MethodRefresh}, func(time.Time) error { return nil })
+	return c.do(ctx, Call{Method: MethodRefresh}, func(*group, time.Time) error { return nil })
 }
 
 // Cleanup implements cloudprovider.Provider. There is nothing to release.
 func (c *Cloud) Cleanup(ctx context.Context) error {
-	return c.do(ctx, Call{Method: MethodCleanup}, func(time.Time) error { return nil })
+	return c.do(ctx, Call{Method: MethodCleanup}, func(*group, time.Time) error { return nil })
 }
 
-// doGroup is do for calls about one group.
-func (c *Cloud) doGroup(ctx context.Context, call Call, effect func(*group, time.Time) error) error {
-	return c.do(ctx, call, func(now time.Time) error {
-		g := c.byID[call.Group]
-		if g == nil {
-			return fmt.Errorf("%w: %q", cloudprovider.ErrNotFound, call.Group)
-		}
-		return effect(g, now)
+// ask is do for a call with an answer, which is lost if the call fails after its effect.
+func ask[T any](ctx context.Context, c *Cloud, call Call, effect func(*group, time.Time) (T, error)) (T, error) {
+	var answer, nothing T
+	err := c.do(ctx, call, func(g *group, now time.Time) (err error) {
+		answer, err = effect(g, now)
+		return err
 	})
-}
-
-// orNothing returns the value, or the zero value with an error: the answer of a call that failed
-// after its effect is lost.
-func orNothing[T any](value T, err error) (T, error) {
 	if err != nil {
-		var nothing T
 		return nothing, err
 	}
-	return value, nil
+	return answer, nil
 }

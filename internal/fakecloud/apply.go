@@ -156,7 +156,9 @@ func (k *Keeper) apply(ctx context.Context, s step) error {
 		if !part.needed {
 			continue
 		}
-		if err := k.call(ctx, s, part.do); err != nil {
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		err := part.do(limited, s)
+		if cancel(); err != nil {
 			return fmt.Errorf("node %s: %s: %w", s.name, part.about, err)
 		}
 	}
@@ -164,12 +166,6 @@ func (k *Keeper) apply(ctx context.Context, s step) error {
 		return fmt.Errorf("node %s: %w", s.name, errContested)
 	}
 	return nil
-}
-
-func (k *Keeper) call(ctx context.Context, s step, do func(context.Context, step) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return do(ctx, s)
 }
 
 // create makes the Node object. One that is there already is news that has not

@@ -1,6 +1,7 @@
 package fakecloud
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	nodeutil "k8s.io/component-helpers/node/util"
 )
 
 const (
@@ -134,27 +136,12 @@ func (v *view) object(n *v1.Node) *v1.Node {
 		}
 	}
 	out.Status.Phase = v1.NodeRunning // kwok looks after such nodes only
-	completeInfo(&out.Status.NodeInfo, out.Labels)
+	info := &out.Status.NodeInfo
+	info.Architecture = cmp.Or(info.Architecture, out.Labels[v1.LabelArchStable], "amd64")
+	info.OperatingSystem = cmp.Or(info.OperatingSystem, out.Labels[v1.LabelOSStable], "linux")
+	info.KubeletVersion = cmp.Or(info.KubeletVersion, "fake")
+	info.ContainerRuntimeVersion = cmp.Or(info.ContainerRuntimeVersion, "fake")
 	return out
-}
-
-// completeInfo says what machines of the fake cloud are, where nothing is given.
-func completeInfo(info *v1.NodeSystemInfo, labels map[string]string) {
-	for _, f := range []struct {
-		field *string
-		value string
-	}{
-		{&info.Architecture, labels[v1.LabelArchStable]},
-		{&info.Architecture, "amd64"},
-		{&info.OperatingSystem, labels[v1.LabelOSStable]},
-		{&info.OperatingSystem, "linux"},
-		{&info.KubeletVersion, "fake"},
-		{&info.ContainerRuntimeVersion, "fake"},
-	} {
-		if *f.field == "" {
-			*f.field = f.value
-		}
-	}
 }
 
 // sameMachine reports whether a node of an earlier run is still what the
@@ -177,10 +164,8 @@ func sameMachine(actual, desired *v1.Node) bool {
 
 // readyOf is the node's condition Ready, unknown if it has none.
 func readyOf(n *v1.Node) v1.NodeCondition {
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c
-		}
+	if _, c := nodeutil.GetNodeCondition(&n.Status, v1.NodeReady); c != nil {
+		return *c
 	}
 	return v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionUnknown}
 }

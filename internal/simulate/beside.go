@@ -12,30 +12,45 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
-// steersman is the sidecar of a run, between Cluster Autoscaler and the cloud.
-type steersman struct {
-	*sidecar.Sidecar
-	s *simulation
+// beside is the evenkeel of a run that Cluster Autoscaler asks: the expander alone, or the provider as
+// well.
+type beside struct {
 	// clock is that of the run, but nobody who waits on it is woken before the time has come: the
 	// sidecar gives up calls of the cloud that take too long.
 	clock *clocktesting.FakeClock
+	shift func(source string, marks []zonalshift.Mark, err error)
+	sizes func(sizes steering.Sizes, err error) // nil for the provider, which reads them by itself
 }
 
-func newSteersman(s *simulation) (*steersman, error) {
-	clock := clocktesting.NewFakeClock(s.clock.Now())
-	options := sidecar.Options{
-		Options: s.setup.Options.Options,
-		Journal: &journal{}, Nodes: nodeStates{s}, Clock: clock,
-		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
+// newBeside starts the evenkeel of the mode, and connects Cluster Autoscaler with it; nil for a mode without one.
+func newBeside(s *simulation, connection *autoscaler.Connection) (*beside, error) {
+	b := &beside{clock: clocktesting.NewFakeClock(s.clock.Now())}
+	options := sidecar.Options{Options: s.setup.Options.Options, Clock: b.clock, Recorder: events{s}}
+	switch s.setup.mode() {
+	case Sidecar:
+		options.Journal, options.Nodes = &journal{}, nodeStates{s}
+		options.Parallel, options.BackendTimeout = 1, callTimeout // the same file gives the same bytes
+		options.Before136 = func(context.Context) bool { return s.setup.before(v136) }
+		provider, err := sidecar.New(s.cloud, options)
+		if err != nil {
+			return nil, err
+		}
+		b.shift = provider.Shift
+		*connection = autoscaler.Connection{Provider: provider, Expander: provider}
+	case Expander:
+		expander, err := sidecar.NewExpander(nil, options)
+		if err != nil {
+			return nil, err
+		}
+		b.shift, b.sizes = expander.Shift, expander.Sizes
+		connection.Expander = expander
+	case Stock, Linked:
+		return nil, nil
 	}
-	p := &steersman{s: s, clock: clock}
-	options.Recorder = events{s}
-	options.Before136 = func(context.Context) bool { return s.setup.before(v136) }
-	var err error
-	p.Sidecar, err = sidecar.New(s.cloud, options)
-	return p, err
+	return b, nil
 }
 
 // events are those of evenkeel in the timeline of a run.
@@ -44,12 +59,6 @@ type events struct{ s *simulation }
 // Event implements sidecar.Recorder.
 func (e events) Event(_ bool, _, message string) {
 	e.s.timeline.once(e.s.elapsed(), v1alpha1.RowSidecar, message).Reason = message
-}
-
-// look brings the sidecar up to date before a loop: the time, and which zones users have shifted away.
-func (p *steersman) look() {
-	p.clock.SetTime(p.s.clock.Now())
-	p.Shift("scenario", p.s.shiftsNow(), nil)
 }
 
 // journal keeps the sidecar's state as long as the run.
@@ -68,35 +77,12 @@ type nodeStates struct{ s *simulation }
 func (n nodeStates) List() ([]steering.NodeState, bool) {
 	var out []steering.NodeState
 	for _, node := range n.s.cluster.nodes {
-		state := steering.NodeState{
-			ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time, Ready: template.IsReady(node.object),
-		}
-		for _, c := range node.object.Status.Conditions {
-			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
-		}
-		out = append(out, state)
+		out = append(out, steering.NodeState{
+			ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time,
+			Ready: template.IsReady(node.object), Lost: deadTaint(node.object) == v1.TaintNodeUnreachable,
+		})
 	}
 	return out, true
-}
-
-// chooser is the expander of a run that has no other part of evenkeel.
-type chooser struct {
-	*sidecar.Expander
-	s     *simulation
-	clock *clocktesting.FakeClock
-}
-
-func newChooser(s *simulation) (*chooser, error) {
-	c := &chooser{s: s, clock: clocktesting.NewFakeClock(s.clock.Now())}
-	var err error
-	c.Expander, err = sidecar.NewExpander(nil, sidecar.Options{Options: s.setup.Options.Options, Clock: c.clock, Recorder: events{s}})
-	return c, err
-}
-
-// look brings the expander up to date before a loop: the time, and which zones users have shifted away.
-func (c *chooser) look() {
-	c.clock.SetTime(c.s.clock.Now())
-	c.Shift("scenario", c.s.shiftsNow(), nil)
 }
 
 // sizesOf is the status that Cluster Autoscaler writes at the end of a loop.

@@ -25,18 +25,6 @@ func (w *Workload) podName(number int) string { return fmt.Sprintf("%s-%d", w.Na
 
 func (w *Workload) isStatefulSet() bool { return w.Kind == v1alpha1.WorkloadStatefulSet }
 
-// candidate is a pod with the fields that its replica set uses to choose pods to delete.
-type candidate struct {
-	pod     *pod
-	bound   bool
-	ready   bool
-	cost    int // of deletion, by annotation
-	doubled int // pods of the replica set on its node, itself included
-	// readyFor and age are powers of two of nanoseconds, below zero for no time.
-	readyFor, age int
-	uid           [sha256.Size]byte // in place of the random one of a real pod
-}
-
 // rankAmong sorts pods of one replica set as its controller deletes them: those without a node go
 // first, then those that are not ready, those that cost less, those that share a node with more
 // related pods, those that have been ready for less time and the younger ones, both in powers of
@@ -47,47 +35,36 @@ func rankAmong(pods, related []*pod, now time.Duration) []*pod {
 	for _, p := range related {
 		onNode[p.node]++
 	}
+	type candidate struct {
+		*pod
+		key [6]int // what is deleted first is less
+		uid [sha256.Size]byte
+	}
 	ranked := make([]candidate, len(pods))
 	for i, p := range pods {
-		c := candidate{
-			pod: p, bound: p.node != nil, doubled: onNode[p.node], age: magnitude(now - p.life.pending),
-			uid: sha256.Sum256([]byte(p.object.Namespace + "/" + p.object.Name)),
+		bound, ready, readyFor, cost := 0, 0, 0, 0
+		if p.node != nil {
+			bound = 1
 		}
-		if c.bound && template.IsReady(p.node.object) {
+		if p.node != nil && template.IsReady(p.node.object) {
 			runs := p.life.report.Runs
 			since := max(runs[len(runs)-1].From.Duration, p.node.upSince.Sub(epoch))
-			c.ready, c.readyFor = true, magnitude(now-since)
+			ready, readyFor = 1, magnitude(now-since)
 		}
 		if len(related) > 0 {
-			c.cost, _ = p.cost()
+			cost, _ = p.cost()
 		}
-		ranked[i] = c
+		key := [6]int{bound, ready, cost, -onNode[p.node], readyFor, magnitude(now - p.life.pending)}
+		ranked[i] = candidate{p, key, sha256.Sum256([]byte(p.object.Namespace + "/" + p.object.Name))}
 	}
-	slices.SortFunc(ranked, candidate.compare)
+	slices.SortFunc(ranked, func(a, b candidate) int {
+		return cmp.Or(slices.Compare(a.key[:], b.key[:]), bytes.Compare(a.uid[:], b.uid[:]), cmp.Compare(a.object.Name, b.object.Name))
+	})
 	sorted := make([]*pod, len(ranked))
 	for i, c := range ranked {
 		sorted[i] = c.pod
 	}
 	return sorted
-}
-
-func (c candidate) compare(other candidate) int {
-	return cmp.Or(
-		falseFirst(c.bound, other.bound), falseFirst(c.ready, other.ready),
-		cmp.Compare(c.cost, other.cost), cmp.Compare(other.doubled, c.doubled),
-		cmp.Compare(c.readyFor, other.readyFor), cmp.Compare(c.age, other.age),
-		bytes.Compare(c.uid[:], other.uid[:]), cmp.Compare(c.pod.object.Name, other.pod.object.Name),
-	)
-}
-
-func falseFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // cost is the deletion cost of a pod, if it has one that can be read.

@@ -117,17 +117,14 @@ func (h *history) node(name, group string) *nodeLife {
 	return n
 }
 
-// removed records that the deletion of a node was requested.
-func (h *history) removed(name string) {
-	if n := h.nodes[name]; n != nil && n.report.Removed == nil {
-		n.report.Removed = since(h.now())
-	}
-}
-
-// kept records that a node is not deleted after all.
-func (h *history) kept(name string) {
-	if n := h.nodes[name]; n != nil {
+// deleting records that the deletion of a node was requested, or that it stays after all.
+func (h *history) deleting(name string, is bool) {
+	switch n := h.nodes[name]; {
+	case n == nil:
+	case !is:
 		n.report.Removed = nil
+	case n.report.Removed == nil:
+		n.report.Removed = since(h.now())
 	}
 }
 

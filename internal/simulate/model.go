@@ -17,7 +17,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Mode is which autoscaler decides in a run.
@@ -58,35 +57,23 @@ func impatient(ctx context.Context, _ autoscaler.Call, do func(context.Context) 
 
 // model is Cluster Autoscaler in a run.
 type model struct {
-	s       *simulation
-	ca      *autoscaler.Autoscaler
-	sidecar *steersman // nil but for Sidecar
-	chooser *chooser   // nil but for Expander
+	s      *simulation
+	ca     *autoscaler.Autoscaler
+	beside *beside // nil but for Sidecar and Expander
 
-	annotated map[string]annotated // by zone
-	counted   map[string]int       // pods by controller, in round countedAt
+	counted   map[string]int // pods by controller, in round countedAt
 	countedAt int
 }
 
 func newModel(s *simulation) (*model, error) {
-	m := &model{s: s, annotated: map[string]annotated{}}
+	m := &model{s: s}
 	options, err := m.options()
 	if err != nil {
 		return nil, err
 	}
 	connection := autoscaler.Connection{Provider: s.cloud, Intercept: impatient}
-	switch s.setup.mode() {
-	case Sidecar:
-		if m.sidecar, err = newSteersman(s); err != nil {
-			return nil, err
-		}
-		connection = autoscaler.Connection{Provider: m.sidecar, Expander: m.sidecar}
-	case Expander:
-		if m.chooser, err = newChooser(s); err != nil {
-			return nil, err
-		}
-		connection.Expander = m.chooser
-	case Stock, Linked:
+	if m.beside, err = newBeside(s, &connection); err != nil {
+		return nil, err
 	}
 	m.ca, err = autoscaler.New(autoscaler.Config{
 		Clock: s.clock, Cloud: s.cloud, Connection: connection, World: m, DaemonSets: s.setup.DaemonSets, Ordered: s.setup.ordered(),
@@ -157,50 +144,45 @@ func (m *model) Nodes() []predicates.Node {
 			m.s.timeline.once(m.s.elapsed(), v1alpha1.RowWarning, fmt.Sprintf("zone %s has no node to annotate, so a linked build does not know that it is shifted away", mark.Value))
 			continue
 		}
-		nodes[at].Node = m.annotate(nodes[at].Node, mark)
+		marked := *nodes[at].Node
+		marked.Annotations = maps.Clone(marked.Annotations)
+		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, autoscaler.ZonalShiftAnnotation, "true")
+		nodes[at].Node = &marked
 	}
 	return nodes
 }
-
-// annotate is the same object again for the same node and mark.
-func (m *model) annotate(node *v1.Node, mark zonalshift.Mark) *v1.Node {
-	if known := m.annotated[mark.Value]; known.node == node {
-		return known.marked
-	}
-	marked := *node
-	marked.Annotations = maps.Clone(node.Annotations)
-	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, autoscaler.ZonalShiftAnnotation, "true")
-	m.annotated[mark.Value] = annotated{node, &marked}
-	return &marked
-}
-
-// annotated is a node with the mark of a zone that is shifted away.
-type annotated struct{ node, marked *v1.Node }
 
 // Pending implements autoscaler.World.
 func (m *model) Pending() []*v1.Pod { return objectsOf(m.s.cluster.helped()) }
 
 // SetDeleting implements autoscaler.World.
 func (m *model) SetDeleting(name string, deleting bool) {
-	n := m.s.cluster.byName[name]
+	s, n := m.s, m.s.cluster.byName[name]
 	if n == nil || n.leaving == deleting {
 		return
 	}
+	n.leaving = deleting
+	s.history.deleting(name, deleting)
 	if deleting {
-		m.s.retire(n)
-		return
+		n.object, n.ready = toBeDeleted(n.object), false
+	} else {
+		n.object = s.setup.registered(n.cloud)
+		n.ready, n.downSince = takesPods(n.object), deadSince(n.object)
+		s.reshuffle = true
 	}
-	m.s.keep(n)
+	s.cluster.changed(n)
 }
 
 // loop runs one loop.
 func (m *model) loop() (autoscaler.Report, error) {
-	if m.sidecar != nil {
-		m.sidecar.look()
+	b := m.beside
+	if b == nil {
+		return m.ca.Loop()
 	}
-	if m.chooser != nil {
-		m.chooser.look()
-		defer func() { m.chooser.Sizes(sizesOf(m.ca.Status()), nil) }()
+	b.clock.SetTime(m.s.clock.Now())
+	b.shift("scenario", m.s.shiftsNow(), nil)
+	if b.sizes != nil {
+		defer func() { b.sizes(sizesOf(m.ca.Status()), nil) }()
 	}
 	return m.ca.Loop()
 }

@@ -227,7 +227,11 @@ func (s *simulation) syncNodes() error {
 	s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesReady, up, "ready", "")
 	row := s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, down, "not ready any more", "")
 	row.Reason, row.Faults = v1alpha1.NodesNotReady, s.outages(down)
-	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", lostPods(lost))
+	pending := ""
+	if lost > 0 {
+		pending = fmt.Sprintf("; %s pending again", spelling.Count(lost, "pod"))
+	}
+	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", pending)
 	row.Reason, row.Pods, row.Faults = v1alpha1.NodesGone, lost, s.outages(gone)
 	return nil
 }
@@ -235,13 +239,6 @@ func (s *simulation) syncNodes() error {
 // outages returns the faults that affect nodes of these groups now.
 func (s *simulation) outages(nodes tally) []int {
 	return s.faults.outages(s.elapsed(), slices.Sorted(maps.Keys(nodes))...)
-}
-
-func lostPods(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %s pending again", spelling.Count(n, "pod"))
 }
 
 // dropNodes removes nodes that the cloud no longer has. Their pods become pending again; it returns
@@ -355,24 +352,22 @@ func (s *simulation) revive(n *node) {
 // patience is how long a pod stays on a node with a taint of this key that evicts; ever reports that
 // it always does.
 func patience(p *v1.Pod, key string) (stays time.Duration, ever bool) {
-	stays, known := defaultPatience, false
+	var limits []int64
 	for _, t := range p.Spec.Tolerations {
-		all := t.Key == "" && t.Operator == v1.TolerationOpExists
+		exists := t.Operator == v1.TolerationOpExists
 		switch {
-		case t.Key != key && !all, t.Effect != "" && t.Effect != v1.TaintEffectNoExecute:
-		case t.Operator != v1.TolerationOpExists && t.Value != "": // these taints have no value
+		case t.Key != key && (t.Key != "" || !exists), t.Effect != "" && t.Effect != v1.TaintEffectNoExecute:
+		case !exists && t.Value != "": // these taints have no value
 		case t.TolerationSeconds == nil:
-			ever = ever || !known
-			known = true
+			ever = true
 		default:
-			own := time.Duration(max(0, *t.TolerationSeconds)) * time.Second
-			if !known || ever || own < stays {
-				stays = own
-			}
-			known, ever = true, false
+			limits = append(limits, max(0, *t.TolerationSeconds))
 		}
 	}
-	return stays, ever
+	if len(limits) > 0 {
+		return time.Duration(slices.Min(limits)) * time.Second, false
+	}
+	return defaultPatience, ever
 }
 
 // evictsAt is when a pod loses its node, which does not respond; zero for never.

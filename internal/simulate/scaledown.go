@@ -40,24 +40,6 @@ func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 	}
 }
 
-// retire cordons a node that is being removed.
-func (s *simulation) retire(n *node) {
-	n.leaving, n.ready = true, false
-	s.history.removed(n.object.Name)
-	n.object = toBeDeleted(n.object)
-	s.cluster.changed(n)
-}
-
-// keep takes back that a node is being removed.
-func (s *simulation) keep(n *node) {
-	n.leaving = false
-	s.history.kept(n.object.Name)
-	n.object = s.setup.registered(n.cloud)
-	n.ready, n.downSince = takesPods(n.object), deadSince(n.object)
-	s.cluster.changed(n)
-	s.reshuffle = true
-}
-
 // toBeDeleted returns the node with the taint of a node being removed.
 func toBeDeleted(n *v1.Node) *v1.Node {
 	if template.IsLeaving(n) {

@@ -228,7 +228,7 @@ func (s *simulation) jump(end time.Time) bool {
 	case next.After(end):
 		s.clock.advance(end)
 		return false
-	case s.model.sidecar != nil && s.nextScan.Before(next):
+	case s.setup.mode() == Sidecar && s.nextScan.Before(next):
 		// The sidecar watches nodes from loop to loop, whether there is anything to do or not.
 		next, s.stirred = s.nextScan, true
 	}

@@ -91,21 +91,7 @@ var (
 	addedByEKS = regexp.MustCompile(`-[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?$`)
 )
 
-// contains finds a name that has that of the group between characters that are no letters or digits.
+// contains finds a name that has that of the group between separators.
 func contains(name, group string, _ []*v1.Node) bool {
-	for at := 0; ; at++ {
-		i := strings.Index(name[at:], group)
-		if i < 0 {
-			return false
-		}
-		at += i
-		if isEdge(name, at-1) && isEdge(name, at+len(group)) {
-			return true
-		}
-	}
-}
-
-// isEdge reports whether there is no letter or digit at a position of a text.
-func isEdge(text string, at int) bool {
-	return at < 0 || at >= len(text) || slices.Contains([]byte("-_./"), text[at])
+	return strings.Contains(name, group) && regexp.MustCompile(`(^|[-_./])`+regexp.QuoteMeta(group)+`($|[-_./])`).MatchString(name)
 }

@@ -152,3 +152,21 @@ type table struct {
 	Note        string
 	Open        bool
 }
+
+// newTable is a table with these columns; # ends the name of one of numbers.
+func newTable(columns ...string) (t table) {
+	for _, column := range columns {
+		name, number := strings.CutSuffix(column, "#")
+		t.Columns, t.Numbers = append(t.Columns, name), append(t.Numbers, number)
+	}
+	return t
+}
+
+// add adds a row.
+func (t *table) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = fmt.Sprint(cell)
+	}
+	t.Rows = append(t.Rows, row)
+}

@@ -108,19 +108,20 @@ func (d *drawing) describe() string {
 
 // table returns the values of a chart as rows of numbers.
 func (d *drawing) table(id, title string) table {
-	t := table{ID: id + "-data", Caption: "As a table: " + title, Columns: []string{"After"}, Numbers: []bool{true}}
-	columns := append(slices.Clone(d.layers), d.lines...)
+	columns, names := append(slices.Clone(d.layers), d.lines...), []string{"After#"}
 	for i := range columns {
-		t.Columns, t.Numbers = append(t.Columns, columns[i].name), append(t.Numbers, true)
+		names = append(names, columns[i].name+"#")
 	}
+	t := newTable(names...)
+	t.ID, t.Caption = id+"-data", "As a table: "+title
 	all := instants(columns)
 	at := thin(all, d.layers, tableRows)
 	for _, moment := range at {
-		row := []string{short(moment)}
+		row := []any{short(moment)}
 		for i := range columns {
 			row = append(row, number(columns[i].at(moment)))
 		}
-		t.Rows = append(t.Rows, row)
+		t.add(row...)
 	}
 	if len(at) < len(all) {
 		t.Note = fmt.Sprintf("%d of %d moments; simulate -o json has all of them.", len(at), len(all))
@@ -246,27 +247,26 @@ func (b *builder) facetPanels() ([]panel, *table, error) {
 	if len(all) <= facets {
 		return drawn, nil, nil
 	}
-	more := &table{
-		ID: b.id + "-more-sets", Caption: fmt.Sprintf("The other %d sets", len(all)-facets),
-		Columns: []string{"Set", "Groups"}, Numbers: []bool{false, true},
-	}
+	columns := []string{"Set", "Groups#"}
 	for _, s := range b.sides {
 		for _, column := range []string{"before", "after", "ordered", "removed"} {
-			more.Columns, more.Numbers = append(more.Columns, strings.TrimSpace(column+" "+s.name)), append(more.Numbers, true)
+			columns = append(columns, strings.TrimSpace(column+" "+s.name)+"#")
 		}
 	}
+	more := newTable(columns...)
+	more.ID, more.Caption = b.id+"-more-sets", fmt.Sprintf("The other %d sets", len(all)-facets)
 	for _, s := range all[facets:] {
-		row := []string{fewNames(s.names), fmt.Sprint(len(s.names))}
+		row := []any{fewNames(s.names), len(s.names)}
 		for _, side := range b.sides {
 			var before, after, ordered, removed int
 			for _, g := range members(side.status, s.names) {
 				before, after, ordered, removed = before+g.Before, after+g.After, ordered+g.Ordered, removed+g.Removed
 			}
-			row = append(row, fmt.Sprint(before), fmt.Sprint(after), fmt.Sprint(ordered), fmt.Sprint(removed))
+			row = append(row, before, after, ordered, removed)
 		}
-		more.Rows = append(more.Rows, row)
+		more.add(row...)
 	}
-	return drawn, more, nil
+	return drawn, &more, nil
 }
 
 // members are groups by name; groups are sorted by it.

@@ -168,7 +168,7 @@ func (b *builder) details() []tableGroup {
 }
 
 func faultTable(s *v1alpha1.ScenarioReportStatus) table {
-	t := table{Columns: []string{"Band", "Fault", "Where", "From", "Until", "What"}, Numbers: []bool{false, false, false, true, true, false}}
+	t := newTable("Band", "Fault", "Where", "From#", "Until#", "What")
 	for i, f := range s.Faults {
 		where, until, what := "everywhere", "the end", cmp.Or(f.Error, f.Reason)
 		if len(f.Groups)+len(f.Zones) > 0 {
@@ -183,16 +183,13 @@ func faultTable(s *v1alpha1.ScenarioReportStatus) table {
 		if len(f.Methods) > 0 {
 			what = strings.Join(f.Methods, ", ") + ": " + what
 		}
-		t.Rows = append(t.Rows, []string{faultName(i), strings.TrimSpace(f.Kind + " " + f.Mode), where, short(f.From.Duration), until, what})
+		t.add(faultName(i), strings.TrimSpace(f.Kind+" "+f.Mode), where, short(f.From.Duration), until, what)
 	}
 	return t
 }
 
 func scaleUpTable(s *v1alpha1.ScenarioReportStatus) table {
-	t := table{
-		Columns: []string{"After", "Nodes", "For pods", "Groups", "Chosen by", "Reasons"},
-		Numbers: []bool{true, true, true, false, false, false},
-	}
+	t := newTable("After#", "Nodes#", "For pods#", "Groups", "Chosen by", "Reasons")
 	for i := range s.Timeline {
 		row := &s.Timeline[i]
 		if row.ScaleUp == nil {
@@ -207,10 +204,8 @@ func scaleUpTable(s *v1alpha1.ScenarioReportStatus) table {
 				chosen = append(chosen, step.Strategy+" "+row.ScaleUp.Chosen+": "+step.Figure)
 			}
 		}
-		t.Rows = append(t.Rows, []string{
-			short(row.At.Duration), fmt.Sprintf("%d of %d", row.Nodes, row.ScaleUp.Asked), strconv.Itoa(row.Pods),
-			fewNames(sizes), strings.Join(chosen, "; "), strings.Join(reasons(row), "; "),
-		})
+		t.add(short(row.At.Duration), fmt.Sprintf("%d of %d", row.Nodes, row.ScaleUp.Asked), row.Pods,
+			fewNames(sizes), strings.Join(chosen, "; "), strings.Join(reasons(row), "; "))
 	}
 	return t
 }
@@ -243,50 +238,44 @@ func reasons(row *v1alpha1.TimelineRow) []string {
 }
 
 func groupTable(s *v1alpha1.ScenarioReportStatus) table {
-	t := table{
-		Columns: []string{"Group", "Zone", "Set", "Before", "After", "Min", "Max", "Ready", "Pods", "Why"},
-		Numbers: []bool{false, false, true, true, true, true, true, true, true, false},
-	}
+	t := newTable("Group", "Zone", "Set#", "Before#", "After#", "Min#", "Max#", "Ready#", "Pods#", "Why")
 	for _, g := range s.Groups {
 		set := ""
 		if g.Set >= 0 {
 			set = strconv.Itoa(g.Set + 1)
 		}
-		t.Rows = append(t.Rows, []string{
-			g.Name, g.Zone, set, strconv.Itoa(g.Before), strconv.Itoa(g.After), strconv.Itoa(g.Min), strconv.Itoa(g.Max),
-			strconv.Itoa(g.Ready), strconv.Itoa(g.Pods), g.Why,
-		})
+		t.add(g.Name, g.Zone, set, g.Before, g.After, g.Min, g.Max, g.Ready, g.Pods, g.Why)
 	}
 	return t
 }
 
 func pendingTable(s *v1alpha1.ScenarioReportStatus) table {
-	t := table{Columns: []string{"First of them", "Pods", "Reason"}, Numbers: []bool{false, true, false}}
+	t := newTable("First of them", "Pods#", "Reason")
 	for _, p := range s.PendingPods {
-		t.Rows = append(t.Rows, []string{p.Example, strconv.Itoa(p.Pods), p.Reason})
+		t.add(p.Example, p.Pods, p.Reason)
 	}
 	return t
 }
 
 func expectationTable(s *v1alpha1.ScenarioReportStatus) table {
-	t := table{Columns: []string{"Expected", "Want", "Got", "Result"}, Numbers: make([]bool, 4)}
+	t := newTable("Expected", "Want", "Got", "Result")
 	for _, e := range s.Expectations {
 		result := "✓ ok"
 		if !e.OK {
 			result = "✗ failed"
 		}
-		t.Rows = append(t.Rows, []string{e.Check, e.Want, e.Got, result})
+		t.add(e.Check, e.Want, e.Got, result)
 	}
 	return t
 }
 
 func timelineTable(s *v1alpha1.ScenarioReportStatus) table {
-	t := table{Columns: []string{"After", "What", "Detail"}, Numbers: []bool{true, false, false}}
+	t := newTable("After#", "What", "Detail")
 	for i, row := range s.Timeline {
 		if len(s.Timeline) > longest && i >= longest/2 && i < len(s.Timeline)-longest/2 {
 			continue
 		}
-		t.Rows = append(t.Rows, []string{"+" + short(row.At.Duration), row.What, row.Text})
+		t.add("+"+short(row.At.Duration), row.What, row.Text)
 	}
 	if left := len(s.Timeline) - len(t.Rows); left > 0 {
 		t.Note = fmt.Sprintf("%d rows in the middle are left out; simulate -o json has them.", left)
