@@ -1,6 +1,9 @@
 package cloudprovider
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Compare with errors.Is. Implementations wrap them with the group's id and other details, except
 // for ErrNotImplemented, which is returned unwrapped because Cluster Autoscaler compares it with
@@ -31,33 +34,24 @@ var (
 	ErrUnavailable = errors.New("cloud unavailable")
 )
 
-// refusals are the errors after which nothing has changed.
-var refusals = [...]error{
-	ErrNotImplemented, ErrNotFound, ErrInvalidDelta, ErrAboveMax, ErrBelowMin,
-	ErrNotInGroup, ErrOutOfResources, ErrQuotaExceeded,
+// mistakes are the errors that answer a call that should not have been made, and refusals those after which
+// nothing has changed.
+var (
+	mistakes = []error{ErrNotFound, ErrInvalidDelta, ErrAboveMax, ErrBelowMin, ErrNotInGroup}
+	refusals = append([]error{ErrNotImplemented, ErrOutOfResources, ErrQuotaExceeded}, mistakes...)
+)
+
+func isAny(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }
 
 // Refused reports whether err, returned by a Provider, says that the cloud
 // certainly did nothing, so that the nodes may be ordered elsewhere at once. It
 // is false for everything else (an unavailable cloud, a timeout, an error this
 // package does not know): there the target size must be read first.
-func Refused(err error) bool {
-	for _, refusal := range refusals {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
-}
+func Refused(err error) bool { return isAny(err, refusals) }
 
 // OwnMistake reports whether err answers a call that should not have been made: the caller's view
 // of the groups or their sizes is wrong or out of date. The group itself may be healthy, so such an
 // error is a reason to read the state again, not to back off from the group.
-func OwnMistake(err error) bool {
-	for _, mistake := range [...]error{ErrNotFound, ErrInvalidDelta, ErrAboveMax, ErrBelowMin, ErrNotInGroup} {
-		if errors.Is(err, mistake) {
-			return true
-		}
-	}
-	return false
-}
+func OwnMistake(err error) bool { return isAny(err, mistakes) }

@@ -39,17 +39,11 @@ const (
 
 // String returns the state's name on the wire without its prefix.
 func (s InstanceState) String() string {
-	switch s {
-	case 0:
-		return "Unspecified"
-	case InstanceRunning:
-		return "Running"
-	case InstanceCreating:
-		return "Creating"
-	case InstanceDeleting:
-		return "Deleting"
+	names := [...]string{"Unspecified", InstanceRunning: "Running", InstanceCreating: "Creating", InstanceDeleting: "Deleting"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("InstanceState(%d)", int(s))
 	}
-	return fmt.Sprintf("InstanceState(%d)", int(s))
+	return names[s]
 }
 
 // InstanceError describes why an instance could not be created.

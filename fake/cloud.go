@@ -29,7 +29,7 @@ type Cloud struct {
 	observe func(Call) func(Call)
 
 	mu        sync.Mutex
-	settled   time.Time            // everything up to this time has been applied
+	applied   time.Time            // everything up to this time has been applied
 	nextTurn  int                  // first of turns that has not been applied
 	instances map[string]*instance // by provider id and by node name
 	leaving   []*instance
@@ -59,7 +59,7 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 		instances: map[string]*instance{},
 		hits:      make([]int32, len(config.Calls)),
 	}
-	c.settled = c.start
+	c.applied = c.start
 	for i := range config.Groups {
 		g := newGroup(&config.Groups[i])
 		c.groups = append(c.groups, g)
@@ -73,7 +73,7 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 	for _, g := range c.groups {
 		c.populate(g)
 	}
-	c.settle(c.start)
+	c.apply(c.start)
 	return c, nil
 }
 
@@ -102,19 +102,19 @@ func (c *Cloud) populate(g *group) {
 // now returns the current time, after applying everything that has happened until then.
 func (c *Cloud) now() time.Time {
 	now := c.clock.Now()
-	if now.Before(c.settled) {
-		now = c.settled
+	if now.Before(c.applied) {
+		now = c.applied
 	}
-	c.settle(now)
+	c.apply(now)
 	return now
 }
 
-// settle applies what has happened by itself until now, in order of time.
-func (c *Cloud) settle(now time.Time) {
+// apply applies what has happened by itself until now, in order of time.
+func (c *Cloud) apply(now time.Time) {
 	for c.nextTurn < len(c.turns) && !c.turns[c.nextTurn].After(now) {
 		at := c.turns[c.nextTurn]
 		c.nextTurn++
-		c.bury(at)
+		c.removeTerminated(at)
 		for _, g := range c.groups {
 			for _, p := range g.places {
 				if p.vanishesAt(at.Sub(c.start)) {
@@ -124,8 +124,8 @@ func (c *Cloud) settle(now time.Time) {
 			c.fulfil(g, at)
 		}
 	}
-	c.bury(now)
-	c.settled = now
+	c.removeTerminated(now)
+	c.applied = now
 }
 
 // NextEvent returns the next instant after now at which something changes by itself: an instance or

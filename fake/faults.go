@@ -64,27 +64,26 @@ func (c *Cloud) scheduleFaults(config *Config) {
 // boundaries returns when stock-outs and outages begin and end, and when any
 // fault does, each in ascending order without repetition.
 func (c *Config) boundaries(start time.Time) (turns, all []time.Time) {
-	note := func(w *v1alpha1.FaultWindow) {
-		turns = append(turns, start.Add(w.From.Duration))
-		if w.Until != nil {
-			turns = append(turns, start.Add(w.Until.Duration))
+	note := func(w *v1alpha1.FaultWindow, of ...*[]time.Time) {
+		for _, times := range of {
+			*times = append(*times, start.Add(w.From.Duration))
+			if w.Until != nil {
+				*times = append(*times, start.Add(w.Until.Duration))
+			}
 		}
 	}
-	inOrder := func(times []time.Time) []time.Time {
-		slices.SortFunc(times, time.Time.Compare)
-		return slices.CompactFunc(times, time.Time.Equal)
-	}
 	for i := range c.StockOuts {
-		note(&c.StockOuts[i].FaultWindow)
+		note(&c.StockOuts[i].FaultWindow, &turns, &all)
 	}
 	for i := range c.Outages {
-		note(&c.Outages[i].FaultWindow)
+		note(&c.Outages[i].FaultWindow, &turns, &all)
 	}
-	stateOnly := slices.Clone(turns)
 	for i := range c.Calls {
-		note(&c.Calls[i].FaultWindow)
+		note(&c.Calls[i].FaultWindow, &all)
 	}
-	return inOrder(stateOnly), inOrder(turns)
+	slices.SortFunc(turns, time.Time.Compare)
+	slices.SortFunc(all, time.Time.Compare)
+	return slices.CompactFunc(turns, time.Time.Equal), slices.CompactFunc(all, time.Time.Equal)
 }
 
 // vanishesAt reports whether an outage that removes the nodes begins now.

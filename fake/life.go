@@ -66,7 +66,7 @@ type instance struct {
 	leftAt    time.Time // when its deletion was requested; zero: it was not
 
 	shown   *v1.Node // its last node object; never changed
-	shownAs look
+	shownAs nodeState
 }
 
 // failure describes why and when the creation of an instance fails.
@@ -197,8 +197,8 @@ func (c *Cloud) remove(in *instance, now time.Time) {
 	c.leaving = append(c.leaving, in)
 }
 
-// bury removes the instances whose termination is over.
-func (c *Cloud) bury(now time.Time) {
+// removeTerminated removes the instances whose termination is over.
+func (c *Cloud) removeTerminated(now time.Time) {
 	if len(c.leaving) == 0 {
 		return
 	}

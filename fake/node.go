@@ -81,17 +81,17 @@ func rename(node *v1.Node, name string) {
 	node.Labels[v1.LabelHostname] = name
 }
 
-// look is the part of a node's state that its object shows.
-type look int
+// nodeState is the part of a node's state that its object shows.
+type nodeState int
 
 const (
-	ready look = iota + 1
+	ready nodeState = iota + 1
 	notReady
 	unreachable
 	starting
 )
 
-func (in *instance) lookAt(now time.Time, down bool) look {
+func (in *instance) stateAt(now time.Time, down bool) nodeState {
 	switch {
 	case down:
 		return unreachable
@@ -106,13 +106,13 @@ func (in *instance) lookAt(now time.Time, down bool) look {
 // nodeObject is the instance's node as the API server would show it now. It never changes: a new
 // state makes a new object. It shares with the template what all nodes of the group have in common.
 func (in *instance) nodeObject(now time.Time, down bool) *v1.Node {
-	if l := in.lookAt(now, down); in.shownAs != l {
+	if l := in.stateAt(now, down); in.shownAs != l {
 		in.shown, in.shownAs = in.draw(l), l
 	}
 	return in.shown
 }
 
-func (in *instance) draw(l look) *v1.Node {
+func (in *instance) draw(l nodeState) *v1.Node {
 	var node v1.Node
 	switch {
 	case in.started != nil && l == ready:

@@ -104,7 +104,7 @@ func (c *Cloud) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) er
 		for _, in := range doomed {
 			c.remove(in, now)
 		}
-		c.bury(now)
+		c.removeTerminated(now)
 		c.fulfil(g, now) // deleted machines return to the stock
 		return nil
 	})

@@ -14,8 +14,8 @@ import (
 var deletionRules = []Rule{
 	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes and deletes their instances.", on(deleteLowersTarget)},
 	{"delete-only-named", Changes, "DeleteNodes deletes no other node than those named.", on(deleteOnlyNamed)},
-	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", on(deleteOwnOnly)},
-	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", on(deleteOwnOnlyError)},
+	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", on(refusesStrangers(nil))},
+	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", on(refusesStrangers(cloudprovider.ErrNotInGroup))},
 }
 
 // deleteOne deletes one of two instances that were created for the rule.
@@ -52,14 +52,12 @@ func deleteOnlyNamed(ctx context.Context, s *subject) {
 	}
 }
 
-func deleteOwnOnly(ctx context.Context, s *subject) { s.refusesStrangers(ctx, nil) }
-
-func deleteOwnOnlyError(ctx context.Context, s *subject) {
-	s.refusesStrangers(ctx, cloudprovider.ErrNotInGroup)
-}
-
 // refusesStrangers checks that a call with a node of the group and nodes of other groups is
 // refused, with the given error if there is one.
+func refusesStrangers(want error) func(context.Context, *subject) {
+	return func(ctx context.Context, s *subject) { s.refusesStrangers(ctx, want) }
+}
+
 func (s *subject) refusesStrangers(ctx context.Context, want error) {
 	g := s.grownWithInstances(ctx, 1)
 	defer s.putBack(ctx, g.start)

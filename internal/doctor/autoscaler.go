@@ -51,22 +51,19 @@ func (a *Autoscaler) Version() string {
 // AddWorkload takes a Deployment, a StatefulSet or a Pod and reports whether Cluster Autoscaler or evenkeel runs in it. Other
 // objects are passed over. Pods of a workload that is known count once, with it.
 func (o *Observation) AddWorkload(object any) bool {
-	found := false
 	switch w := object.(type) {
 	case *appsv1.Deployment:
-		found = o.addTemplate("Deployment", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
+		return o.addTemplate("Deployment", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
 	case *appsv1.StatefulSet:
-		found = o.addTemplate("StatefulSet", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
+		return o.addTemplate("StatefulSet", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
 	case *v1.Pod:
 		ready := int32(0)
-		for _, c := range w.Status.Conditions {
-			if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
-				ready = 1
-			}
+		if slices.ContainsFunc(w.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue }) {
+			ready = 1
 		}
-		found = o.addTemplate("Pod", &w.ObjectMeta, &w.Spec, 1, ready)
+		return o.addTemplate("Pod", &w.ObjectMeta, &w.Spec, 1, ready)
 	}
-	return found
+	return false
 }
 
 func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1.PodSpec, replicas, ready int32) (found bool) {
@@ -132,9 +129,9 @@ func evenkeelIn(image string, words []string) Way {
 	return ""
 }
 
-// settle leaves out pods of workloads that are known otherwise: the workload itself, or a pod of the same owner. Those that run come
+// dropReplicas leaves out pods of workloads that are known otherwise: the workload itself, or a pod of the same owner. Those that run come
 // first.
-func (o *Observation) settle() {
+func (o *Observation) dropReplicas() {
 	if slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind != "Pod" }) {
 		o.Autoscalers = slices.DeleteFunc(o.Autoscalers, func(a Autoscaler) bool { return a.owned })
 	}

@@ -32,7 +32,7 @@ type diagnoser struct {
 
 // Diagnose says what is wrong and what helps. The error is about a template that cannot be compared.
 func Diagnose(o *Observation) (*Diagnosis, error) {
-	o.settle()
+	o.dropReplicas()
 	d := &diagnoser{o: o, groups: map[string]*Group{}, result: Result{
 		Autoscalers: []AutoscalerResult{}, Groups: []GroupResult{}, Sets: []SetResult{}, Findings: []Finding{}, Notes: slices.Clone(o.Notes),
 	}}

@@ -435,7 +435,7 @@ func TestAutoscalersAreFound(t *testing.T) {
 		for _, object := range c.objects {
 			o.AddWorkload(object)
 		}
-		o.settle()
+		o.dropReplicas()
 		var got []string
 		for i := range o.Autoscalers {
 			a := &o.Autoscalers[i]

@@ -61,8 +61,8 @@ func (d *diagnoser) readFleet() {
 		}
 	}
 	f.mine = f.options
-	if !f.haveAll(f.mine.Labels) { // then evenkeel would not find the sets by them either
-		f.mine.Labels = nil
+	if slices.ContainsFunc(f.mine.Labels, func(label string) bool { return f.having(label) < len(f.templates) }) {
+		f.mine.Labels = nil // evenkeel would not find the sets by them either
 	}
 	f.mine = nodegroupset.ParseGroupLabel(d.o.Label).Ignoring(f.mine)
 	if own := f.mine.IgnoreLabels[len(f.options.IgnoreLabels):]; len(own) > 0 {
@@ -81,16 +81,14 @@ func (d *diagnoser) cloud(nodes []*v1.Node) string {
 	return cmp.Or(given, nodegroupset.StockCloud(slices.Values(nodes)))
 }
 
-// haveAll reports whether all groups have labels, so that these can decide which are similar.
-func (f *fleet) haveAll(labels []string) bool {
+// having is how many groups have a label.
+func (f *fleet) having(label string) (n int) {
 	for _, t := range f.templates {
-		for _, label := range labels {
-			if _, found := t.Node.Labels[label]; !found {
-				return false
-			}
+		if _, found := t.Node.Labels[label]; found {
+			n++
 		}
 	}
-	return true
+	return n
 }
 
 // ratioFlags are those of Cluster Autoscaler about amounts.
@@ -166,17 +164,17 @@ func (f *fleet) index(o nodegroupset.Options, templates map[string]cloudprovider
 		return nil, err
 	}
 	x.Cloud = f.cloud
-	return x, set(x, templates)
+	return filled(x, templates)
 }
 
-// set puts templates into an index.
-func set(x *nodegroupset.Index, templates map[string]cloudprovider.Template) error {
+// filled puts templates into an index.
+func filled(x *nodegroupset.Index, templates map[string]cloudprovider.Template) (*nodegroupset.Index, error) {
 	for name, t := range templates {
 		if err := x.Set(name, t); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return x, nil
 }
 
 // under compares the groups as Cluster Autoscaler does with these options.
@@ -188,7 +186,7 @@ func (f *fleet) under(o nodegroupset.Options) (*nodegroupset.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x, set(x, f.templates)
+	return filled(x, f.templates)
 }
 
 // agrees reports whether Cluster Autoscaler finds the sets of evenkeel with these options, and evenkeel still does, which
@@ -229,7 +227,8 @@ func (f *fleet) plan(ignore []string) plan {
 		without = append(without, "--balancing-label="+label)
 	}
 	var more []string
-	for _, key := range slices.Concat(ignore, f.lateHere()) {
+	late := slices.DeleteFunc(slices.Clone(f.late), func(label string) bool { return f.having(label) == 0 })
+	for _, key := range slices.Concat(ignore, late) {
 		more = append(more, "--balancing-ignore-label="+key)
 	}
 	isRatio := func(flag string) bool { return !strings.HasPrefix(flag, "--balancing-ignore-label=") }
@@ -254,18 +253,6 @@ func (f *fleet) plan(ignore []string) plan {
 		}
 	}
 	return plan{}
-}
-
-// lateHere are the labels of late that groups have.
-func (f *fleet) lateHere() []string {
-	return slices.DeleteFunc(slices.Clone(f.late), func(label string) bool {
-		for _, t := range f.templates {
-			if _, found := t.Node.Labels[label]; found {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // widened adds flags to those that there are, and returns which of them are new.
@@ -301,17 +288,15 @@ func atLeast(given *nodegroupset.Ratio, needed nodegroupset.Ratio) bool {
 // deciding are labels of all groups whose values tell the sets of evenkeel apart: the machine type first. Those of
 // places are left out: they tell apart what is there today.
 func (f *fleet) deciding() []string {
-	all := map[string]int{} // groups by label
-	for _, t := range f.templates {
-		for key := range t.Node.Labels {
-			all[key]++
-		}
+	sets, keys := f.own.Sets(), []string{}
+	for _, t := range f.templates { // any: they all have these labels
+		keys = slices.Collect(maps.Keys(t.Node.Labels))
+		break
 	}
-	for _, key := range []string{v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion} {
-		delete(all, key)
-	}
-	sets := f.own.Sets()
-	keys := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(key string) bool { return all[key] < len(f.templates) || !f.tells(key, sets) })
+	places := []string{v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion}
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		return slices.Contains(places, key) || f.having(key) < len(f.templates) || !f.tells(key, sets)
+	})
 	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b)) })
 	return keys
 }

@@ -149,12 +149,12 @@ func (c *cluster) moving() []*pod {
 			if p.object.DeletionTimestamp != nil || c.aside.filter.Expendable(p.object) {
 				continue
 			}
-			if p.ghost == nil {
+			if p.unbound == nil {
 				object := *p.object
 				object.Spec.NodeName = ""
-				p.ghost = &pod{object: &object, workload: p.workload}
+				p.unbound = &pod{object: &object, workload: p.workload}
 			}
-			out = append(out, p.ghost)
+			out = append(out, p.unbound)
 		}
 	}
 	return out

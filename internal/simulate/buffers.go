@@ -46,7 +46,7 @@ func (b *Buffer) size(replicas int) int {
 
 // readBuffers makes the buffers of the objects. A note says which of them keep no room.
 func (l *loader) readBuffers() {
-	for _, object := range all[*document.CapacityBuffer](l.kept) {
+	for _, object := range all[*document.CapacityBuffer](l.objects) {
 		b, why := l.buffer(object)
 		if why != "" {
 			l.note(fmt.Sprintf("CapacityBuffer %s/%s keeps no room: %s", object.Namespace, object.Name, why))
@@ -72,7 +72,7 @@ func (l *loader) buffer(object *document.CapacityBuffer) (b *Buffer, why string)
 			return nil, fmt.Sprintf("there is no %s %s", spec.ScalableRef.Kind, spec.ScalableRef.Name)
 		}
 	case spec.PodTemplateRef != nil:
-		found := find[*v1.PodTemplate](l.kept, namespace, spec.PodTemplateRef.Name)
+		found := find[*v1.PodTemplate](l.objects, namespace, spec.PodTemplateRef.Name)
 		if found == nil {
 			return nil, "there is no PodTemplate " + spec.PodTemplateRef.Name
 		}
@@ -100,7 +100,7 @@ func (l *loader) scalable(b *Buffer, kind, namespace, name string) *v1.PodTempla
 			return &v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: w.Pod.Labels, Annotations: w.Pod.Annotations}, Spec: w.Pod.Spec}
 		}
 	}
-	template, replicas, _ := podsOf(l.kept[keyOf(kind, namespace, name)])
+	template, replicas, _ := podsOf(l.objects[keyOf(kind, namespace, name)])
 	b.Base = int(ptr.Deref(replicas, 1))
 	return template
 }
@@ -137,7 +137,7 @@ func (s *simulation) keepRoom() {
 // readCapacityQuotas makes quotas of the objects. A note says which do not count: those that Cluster
 // Autoscaler has found, or would find, not to be valid.
 func (l *loader) readCapacityQuotas() {
-	for _, o := range all[*document.CapacityQuota](l.kept) {
+	for _, o := range all[*document.CapacityQuota](l.objects) {
 		selector, err := labels.Everything(), error(nil)
 		if o.Spec.Selector != nil {
 			selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)

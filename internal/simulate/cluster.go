@@ -55,7 +55,7 @@ type pod struct {
 	node     *node       // nil: pending
 	life     *podLife
 	budgets  []*budget // that select it
-	ghost    *pod      // what Cluster Autoscaler sees of it while its node is drained; nil: not made yet
+	unbound  *pod      // what Cluster Autoscaler sees of it while its node is drained; nil: not made yet
 	// why and reason are set for a pod that no node is ordered for.
 	why    autoscaler.Why
 	reason string
@@ -186,7 +186,7 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 		object.Spec.NodeName, object.CreationTimestamp = "", metav1.Time{Time: c.history.clock.Now()}
 		object.Status = v1.PodStatus{Phase: object.Status.Phase} // its controller makes another one
 		c.history.unbound(p)
-		p.object, p.node, p.ghost = &object, nil, nil
+		p.object, p.node, p.unbound = &object, nil, nil
 		c.queue = append(c.queue, p)
 		c.aside.sort(p)
 	}

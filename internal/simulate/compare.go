@@ -32,7 +32,7 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 		if a == "" || b == "" {
 			continue
 		}
-		row := v1alpha1.ComparedFigure{Name: f.name, Baseline: a, Changed: b, Difference: less(b, a)}
+		row := v1alpha1.ComparedFigure{Name: f.name, Baseline: a, Changed: b, Difference: decimal(new(big.Rat).Sub(rational(b), rational(a)))}
 		for i := range c.Status.Further {
 			row.Further = append(row.Further, f.of(&c.Status.Further[i], end))
 		}
@@ -169,11 +169,6 @@ func whole(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
 func inSeconds(d metav1.Duration) json.Number {
 	return decimal(big.NewRat(int64(d.Duration), int64(time.Second)))
-}
-
-// less subtracts decimals exactly.
-func less(a, b json.Number) json.Number {
-	return decimal(new(big.Rat).Sub(rational(a), rational(b)))
 }
 
 // rational parses a number of a report; invalid ones count as zero.

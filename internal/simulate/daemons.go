@@ -78,7 +78,7 @@ func (d *daemonController) runs(n *node) ([]bool, error) {
 	}
 	runs, known := d.onGroup[n.group]
 	if !known || n.group == "" {
-		fit, err := d.checker.Fits(nil, []predicates.Node{{Node: settled(n.object)}}, d.pods)
+		fit, err := d.checker.Fits(nil, []predicates.Node{{Node: asReady(n.object)}}, d.pods)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +112,8 @@ func carries(daemons []*v1.Pod, p *v1.Pod) bool {
 	return false
 }
 
-// settled returns the node without the taints of a node that starts or does not respond, which daemon sets tolerate.
-func settled(n *v1.Node) *v1.Node {
+// asReady returns the node without the taints of a node that starts or does not respond, which daemon sets tolerate.
+func asReady(n *v1.Node) *v1.Node {
 	n = n.DeepCopy()
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeUnreachable })
 	return n

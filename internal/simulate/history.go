@@ -18,14 +18,14 @@ type history struct {
 	clock     *virtualClock
 	workloads []Workload
 
-	pods    []*podLife
-	waits   []time.Duration      // that ended with a node
-	waited  int64                // of all pods, in milliseconds
-	nodes   map[string]*nodeLife // that are there
-	lives   []*nodeLife          // of all that ever existed
-	looks   int                  // how often the cloud was observed
-	rows    []v1alpha1.HistoryRow
-	ofGroup map[string][]v1alpha1.GroupSize
+	pods         []*podLife
+	waits        []time.Duration      // that ended with a node
+	waited       int64                // of all pods, in milliseconds
+	nodes        map[string]*nodeLife // that are there
+	lives        []*nodeLife          // of all that ever existed
+	observations int                  // of the cloud
+	rows         []v1alpha1.HistoryRow
+	ofGroup      map[string][]v1alpha1.GroupSize
 
 	vanishes func(at time.Duration, group string) bool
 
@@ -135,19 +135,19 @@ func (s *simulation) observe() {
 	h, now := s.history, s.elapsed()
 	h.pay(now)
 	state := s.cloud.State()
-	h.looks++
+	h.observations++
 	clear(h.running)
 	for i := range state {
 		h.observeMachines(&state[i])
 	}
 	for _, n := range s.cluster.nodes {
 		life := h.node(n.object.Name, n.group)
-		life.seen, life.report.Zone = h.looks, nodegroupset.ZoneOf(n.object)
+		life.seen, life.report.Zone = h.observations, nodegroupset.ZoneOf(n.object)
 		life.becomes(n.ready, now)
 	}
 	for _, n := range h.nodes { // they are independent: their order does not matter
-		if n.seen != h.looks {
-			h.bury(n)
+		if n.seen != h.observations {
+			h.end(n)
 		}
 	}
 	waiting, ready := len(s.cluster.waiting()), s.cluster.readyNodes()
@@ -163,12 +163,6 @@ func (s *simulation) observe() {
 		h.rows = h.rows[:n-1]
 	}
 	h.rows = append(h.rows, row)
-}
-
-// sameState reports whether two rows differ only in their time.
-func sameState(a, b v1alpha1.HistoryRow) bool {
-	a.At = b.At
-	return a == b
 }
 
 // resize records the size of a group.
@@ -188,7 +182,7 @@ func (h *history) observeMachines(g *fake.GroupState) {
 	for _, m := range g.Machines {
 		n := h.nodes[m.Name]
 		if n != nil && !n.created.IsZero() && !n.created.Equal(m.Created) {
-			h.bury(n) // another machine with the same name replaces it
+			h.end(n) // another machine with the same name replaces it
 		}
 		n = h.node(m.Name, g.ID)
 		if n.created.IsZero() {
@@ -197,7 +191,7 @@ func (h *history) observeMachines(g *fake.GroupState) {
 				n.report.Ordered, n.report.Created = since(m.Ordered.Sub(epoch)), since(m.Created.Sub(epoch))
 			}
 		}
-		n.seen, n.report.Failed = h.looks, m.Failed
+		n.seen, n.report.Failed = h.observations, m.Failed
 		if !m.Removed.IsZero() {
 			n.report.Removed = since(m.Removed.Sub(epoch))
 		}
@@ -224,8 +218,8 @@ func (n *nodeLife) becomes(ready bool, now time.Duration) {
 	}
 }
 
-// bury ends the history of a machine that the cloud no longer has.
-func (h *history) bury(n *nodeLife) {
+// end ends the history of a machine that the cloud no longer has.
+func (h *history) end(n *nodeLife) {
 	r := &n.report
 	r.Gone = since(h.now())
 	switch {
@@ -262,15 +256,6 @@ func (h *history) reportNodes() []v1alpha1.NodeReport {
 	rows := make([]v1alpha1.NodeReport, len(lives))
 	for i, n := range lives {
 		rows[i] = n.report
-	}
-	return rows
-}
-
-// reportPods lists all pods that ever existed, in order of arrival.
-func (h *history) reportPods() []v1alpha1.PodReport {
-	rows := make([]v1alpha1.PodReport, len(h.pods))
-	for i, p := range h.pods {
-		rows[i] = p.report
 	}
 	return rows
 }

@@ -49,7 +49,7 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	if err := d.Invalid(Validate(scenario)); err != nil {
 		return nil, err
 	}
-	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), kept: kept{}, groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
+	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), objects: objectStore{}, groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
 	l.takeObjects()
 	setup, err := l.load()
 	switch {
@@ -72,7 +72,7 @@ type loader struct {
 	groupLabel nodegroupset.GroupLabel
 	setup      Setup
 	position   map[string]int // of the groups in setup.Cloud.Groups
-	kept       kept
+	objects    objectStore
 	general    *schedulingv1.PriorityClass // of pods that name none
 	problems   []document.Problem
 	daemons    template.DaemonSetFinder
@@ -113,7 +113,7 @@ func (l *loader) load() (*Setup, error) {
 	l.readSpreads()
 	l.readBuffers()
 	l.readRequests()
-	l.setup.Budgets = all[*policyv1.PodDisruptionBudget](l.kept)
+	l.setup.Budgets = all[*policyv1.PodDisruptionBudget](l.objects)
 	l.readQuotas()
 	l.prioritize()
 	cloud := &l.setup.Cloud

@@ -36,7 +36,7 @@ func (l *loader) target(object *v1alpha1.WorkloadSpread, at *field.Path) int {
 			return i
 		}
 	}
-	found := l.kept[keyOf(ref.Kind, object.Namespace, ref.Name)]
+	found := l.objects[keyOf(ref.Kind, object.Namespace, ref.Name)]
 	if template, _, _ := podsOf(found); template == nil {
 		l.note(fmt.Sprintf("there is no %s %s, so WorkloadSpread %s spreads nothing", ref.Kind, ref.Name, object.Name))
 		return -1
@@ -83,15 +83,19 @@ func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int
 		w.MaxSurge, w.MaxUnavailable = rolling.MaxSurge, rolling.MaxUnavailable
 	}
 	var owned []*appsv1.ReplicaSet
-	for _, set := range all[*appsv1.ReplicaSet](l.kept) {
+	for _, set := range all[*appsv1.ReplicaSet](l.objects) {
 		if set.Namespace == w.Namespace {
 			if ref := metav1.GetControllerOfNoCopy(set); ref != nil && ref.Kind == v1alpha1.WorkloadDeployment && ref.Name == d.Name {
 				owned = append(owned, set)
 			}
 		}
 	}
+	revision := func(set *appsv1.ReplicaSet) int {
+		n, _ := strconv.Atoi(set.Annotations["deployment.kubernetes.io/revision"]) // 0 if there is none
+		return n
+	}
 	slices.SortFunc(owned, func(a, b *appsv1.ReplicaSet) int {
-		return cmp.Or(cmp.Compare(revisionNumber(a), revisionNumber(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(revision(a), revision(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, set := range owned {
 		named := *w
@@ -103,11 +107,6 @@ func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int
 	if len(owned) == 0 {
 		w.Revisions = []Revision{{Pod: ownPod(w, &d.Spec.Template, "apps/v1"), Replicas: replicas}}
 	}
-}
-
-func revisionNumber(set *appsv1.ReplicaSet) int {
-	n, _ := strconv.Atoi(set.Annotations["deployment.kubernetes.io/revision"]) // 0 if there is none
-	return n
 }
 
 // ownPod is a pod of a template, with the owner that creates it again after an eviction.

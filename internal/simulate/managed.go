@@ -168,7 +168,7 @@ func (m *managed) roll(own map[*revision][]*pod, available map[*revision]int) bo
 		running += available[set]
 	}
 	old, changed := m.sets[:len(m.sets)-1], false
-	take := func(most int, from func(*revision) int) (left int) {
+	shrink := func(most int, from func(*revision) int) (left int) {
 		for _, set := range old {
 			n := max(0, min(most, from(set)))
 			set.size -= n
@@ -177,8 +177,8 @@ func (m *managed) roll(own map[*revision][]*pod, available map[*revision]int) bo
 		}
 		return most
 	}
-	mayGo = take(mayGo, func(set *revision) int { return set.size - available[set] })
-	take(min(running-least, mayGo), func(set *revision) int { return set.size })
+	mayGo = shrink(mayGo, func(set *revision) int { return set.size - available[set] })
+	shrink(min(running-least, mayGo), func(set *revision) int { return set.size })
 	m.sets = append(slices.DeleteFunc(old, func(set *revision) bool { return set.size == 0 && len(own[set]) == 0 }), newest)
 	return changed
 }

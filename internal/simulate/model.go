@@ -118,15 +118,11 @@ func (m *model) options() (autoscaler.Options, error) {
 
 // cloud is as the providerIDs of the scenario's nodes and templates begin; empty where none has one.
 func (s *Setup) cloud() string {
-	return nodegroupset.StockCloud(func(yield func(*v1.Node) bool) {
-		for i := range s.Cloud.Groups {
-			for _, n := range nodesOf(&s.Cloud.Groups[i]) {
-				if !yield(n) {
-					return
-				}
-			}
-		}
-	})
+	var nodes []*v1.Node
+	for i := range s.Cloud.Groups {
+		nodes = append(nodes, nodesOf(&s.Cloud.Groups[i])...)
+	}
+	return nodegroupset.StockCloud(slices.Values(nodes))
 }
 
 // Nodes implements autoscaler.World. While a zone is shifted away, a node of it is annotated, as users

@@ -54,17 +54,17 @@ type inMemory struct{ *bytes.Reader }
 // Close implements io.Closer.
 func (inMemory) Close() error { return nil }
 
-// kept are the objects of files, whatever they are read for, by kind, namespace and name. Others refer to them, or they exist
+// objectStore has the objects of files, whatever they are read for, by kind, namespace and name. Others refer to them, or they exist
 // at the start. Of an object that several files have the last one counts.
-type kept map[string]metav1.Object
+type objectStore map[string]metav1.Object
 
 // clusterKinds are the kinds of objects that have no namespace.
 var clusterKinds = []string{
 	"Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment", "PriorityClass", "CapacityQuota",
 }
 
-// take keeps an object. Nodes, pods and daemon sets are read one by one.
-func (k kept) take(object any) {
+// add adds an object. Nodes, pods and daemon sets are read one by one.
+func (s objectStore) add(object any) {
 	switch object.(type) {
 	case *v1.Node, *v1.Pod, *v1.Event, *appsv1.DaemonSet:
 		return
@@ -77,16 +77,16 @@ func (k kept) take(object any) {
 		o.SetNamespace(orDefault(o.GetNamespace()))
 	}
 	o.SetManagedFields(nil)
-	k[keyOf(kindOf(o), o.GetNamespace(), o.GetName())] = o
+	s[keyOf(kindOf(o), o.GetNamespace(), o.GetName())] = o
 }
 
 func keyOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 
 // all returns the objects of a type, by namespace and name.
-func all[T any](k kept) []T {
+func all[T any](s objectStore) []T {
 	var out []T
-	for _, key := range slices.Sorted(maps.Keys(k)) {
-		if o, ok := k[key].(T); ok {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if o, ok := s[key].(T); ok {
 			out = append(out, o)
 		}
 	}
@@ -94,8 +94,8 @@ func all[T any](k kept) []T {
 }
 
 // find returns the object of a type with this name; nil if there is none.
-func find[T metav1.Object](k kept, namespace, name string) (found T) {
-	found, _ = k[keyOf(kindOf(found), namespace, name)].(T)
+func find[T metav1.Object](s objectStore, namespace, name string) (found T) {
+	found, _ = s[keyOf(kindOf(found), namespace, name)].(T)
 	return found
 }
 

@@ -181,15 +181,6 @@ func refusedOption(at *field.Path, err error, named func(path string) string) *f
 	return field.Invalid(at.Child(named(wrong.Path)), fmt.Sprint(wrong.Value), wrong.Reason)
 }
 
-// invalid extracts the reason from an error that repeats the value.
-func invalid(at *field.Path, value string, err error) *field.Error {
-	var wrong *apportion.InvalidError
-	if errors.As(err, &wrong) {
-		return field.Invalid(at, value, wrong.Reason)
-	}
-	return field.Invalid(at, value, err.Error())
-}
-
 // expanderChain makes the chain of strategies.
 func expanderChain(o *v1alpha1.ScenarioOptions, at *field.Path) (expander.Chain, *field.Error) {
 	config := expander.Config{Seed: o.RandomSeed}

@@ -42,7 +42,7 @@ func (l *loader) prioritizeBy(s *v1.PodSpec, missing map[string]bool) {
 	if s.Priority != nil {
 		return
 	}
-	class := find[*schedulingv1.PriorityClass](l.kept, "", s.PriorityClassName)
+	class := find[*schedulingv1.PriorityClass](l.objects, "", s.PriorityClassName)
 	if s.PriorityClassName == "" {
 		class = l.general
 	}

@@ -71,8 +71,10 @@ func TestModesOnRandomFleets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays hundreds of runs")
 	}
+	t.Parallel()
 	for _, kind := range fleetKinds {
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			results := map[simulate.Mode]*fleetResults{}
 			for mode := range kind.modes {
 				results[mode] = &fleetResults{sums: map[string]*fleetSum{}}

@@ -69,8 +69,11 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 			Before: account.before, After: account.before + account.ordered - account.removed,
 			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
 			Pods: pods[g.ID], Set: numberOf[g.ID], Template: account.template, Why: steady(account.outcome.Reason),
-			Outcome: string(account.outcome.Outcome), Price: money(g.PricePerHour), Sizes: s.history.sizes(g.ID, account.before),
+			Outcome: string(account.outcome.Outcome), Sizes: s.history.sizes(g.ID, account.before),
 			DiffersFrom: account.outcome.DiffersFrom, Differences: differences(account.outcome.Differences),
+		}
+		if g.PricePerHour != 0 {
+			row.Price = amount(g.PricePerHour)
 		}
 		if size, err := s.cloud.TargetSize(ctx, g.ID); err == nil {
 			row.After = size
@@ -152,7 +155,10 @@ func (s *simulation) reportHistory(status *v1alpha1.ScenarioReportStatus) {
 	status.PendingTime = s.reportPendingTime(end)
 	status.Cost = s.reportCost(status)
 	status.Faults = s.faults.all
-	status.Nodes, status.Pods = h.reportNodes(), h.reportPods()
+	status.Nodes, status.Pods = h.reportNodes(), make([]v1alpha1.PodReport, len(h.pods))
+	for i, p := range h.pods {
+		status.Pods[i] = p.report
+	}
 }
 
 func (s *simulation) reportPendingTime(end time.Duration) v1alpha1.PendingTime {
@@ -177,11 +183,6 @@ type spread struct {
 	now     int // the difference
 	largest int
 	area    int64 // the difference multiplied by its duration in milliseconds
-}
-
-func (p *spread) measure() {
-	p.now = apart(p.sizes)
-	p.largest = max(p.largest, p.now)
 }
 
 // apart is the largest less the smallest of some numbers; 0 for none.
@@ -223,7 +224,9 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 		}
 		slices.Sort(touched)
 		for _, set := range slices.Compact(touched) {
-			spreads[set].measure()
+			p := &spreads[set]
+			p.now = apart(p.sizes)
+			p.largest = max(p.largest, p.now)
 		}
 		worst.now = 0
 		for j := range spreads {
@@ -234,7 +237,10 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 		worst.area += int64(worst.now) * lasted.Milliseconds()
 		row.Unevenness = worst.now
 	}
-	status.History = slices.CompactFunc(status.History, sameState)
+	status.History = slices.CompactFunc(status.History, func(a, b v1alpha1.HistoryRow) bool {
+		a.At = b.At
+		return a == b
+	})
 	whole := status.End.Milliseconds()
 	status.Unevenness = v1alpha1.Unevenness{Largest: worst.largest, Mean: worst.mean(whole)}
 	for i := range spreads {
@@ -262,14 +268,6 @@ func (p *spread) mean(whole int64) json.Number {
 		thousandths = (p.area*1000 + whole/2) / whole
 	}
 	return json.Number(trimZeros(fmt.Sprintf("%d.%03d", thousandths/1000, thousandths%1000)))
-}
-
-// money is a price as a number; empty for none.
-func money(p cloudprovider.Price) json.Number {
-	if p == 0 {
-		return ""
-	}
-	return amount(p)
 }
 
 // amount is a price as a number.

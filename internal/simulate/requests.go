@@ -36,7 +36,7 @@ var requestClasses = []string{autoscaler.CheckCapacityClass, autoscaler.AtomicCl
 
 // readRequests makes the requests of the objects. A note says for which of them no room is looked for.
 func (l *loader) readRequests() {
-	for _, object := range all[*document.ProvisioningRequest](l.kept) {
+	for _, object := range all[*document.ProvisioningRequest](l.objects) {
 		r, why := l.request(object)
 		if why != "" {
 			l.note(fmt.Sprintf("ProvisioningRequest %s/%s gets no room: %s", object.Namespace, object.Name, why))
@@ -62,7 +62,7 @@ func (l *loader) request(object *document.ProvisioningRequest) (r *Request, why 
 	}
 	for i := range object.Spec.PodSets {
 		set := &object.Spec.PodSets[i]
-		found := find[*v1.PodTemplate](l.kept, r.Namespace, set.PodTemplateRef.Name)
+		found := find[*v1.PodTemplate](l.objects, r.Namespace, set.PodTemplateRef.Name)
 		switch {
 		case found == nil:
 			return nil, "there is no PodTemplate " + set.PodTemplateRef.Name

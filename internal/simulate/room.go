@@ -4,7 +4,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -25,7 +24,7 @@ func (s *simulation) room(m *managed, set *revision) ([]workloadspread.Room, err
 		return nil, nil
 	}
 	if s.rooms == nil {
-		if err := s.look(); err != nil {
+		if err := s.copyCluster(); err != nil {
 			return nil, err
 		}
 	}
@@ -35,15 +34,15 @@ func (s *simulation) room(m *managed, set *revision) ([]workloadspread.Room, err
 		if err != nil {
 			return nil, err
 		}
-		if out[i], err = s.rooms.of(with); err != nil {
+		if out[i], err = s.rooms.find(with); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// look makes a copy of the cluster.
-func (s *simulation) look() error {
+// copyCluster makes rooms of the cluster.
+func (s *simulation) copyCluster() error {
 	var nodes []predicates.Node
 	for i, n := range s.cluster.seen() {
 		if s.cluster.nodes[i].ready {
@@ -52,10 +51,6 @@ func (s *simulation) look() error {
 	}
 	r := &rooms{cluster: s.checker.Cluster(nodes), full: map[*v1.Pod]workloadspread.Room{}}
 	ready, observed := s.cluster.readyNodes(), s.surveyed()
-	targets := map[string]int{}
-	for _, g := range s.cloud.State() {
-		targets[g.ID] = g.Target
-	}
 	for i := range s.setup.Cloud.Groups {
 		g := &s.setup.Cloud.Groups[i]
 		like := &g.Template
@@ -67,11 +62,12 @@ func (s *simulation) look() error {
 				like = o.Template
 			}
 		}
-		if coming := targets[g.ID] - ready[g.ID]; coming > 0 {
-			r.cluster.AddCopies(nodeOf(like), coming)
+		target, next := s.cloud.Target(g.ID), predicates.Node{Node: like.Node, Pods: like.Pods}
+		if coming := target - ready[g.ID]; coming > 0 {
+			r.cluster.AddCopies(next, coming)
 		}
-		if targets[g.ID] < g.MaxSize {
-			r.growing = append(r.growing, nodeOf(like))
+		if target < g.MaxSize {
+			r.growing = append(r.growing, next)
 		}
 	}
 	s.rooms = r
@@ -83,12 +79,8 @@ func (s *simulation) look() error {
 	return nil
 }
 
-func nodeOf(t *cloudprovider.Template) predicates.Node {
-	return predicates.Node{Node: t.Node, Pods: t.Pods}
-}
-
-// of says whether there is room for a pod.
-func (r *rooms) of(pod *v1.Pod) (workloadspread.Room, error) {
+// find says whether there is room for a pod.
+func (r *rooms) find(pod *v1.Pod) (workloadspread.Room, error) {
 	if room, known := r.full[pod]; known {
 		return room, nil
 	}
@@ -114,8 +106,8 @@ func (r *rooms) of(pod *v1.Pod) (workloadspread.Room, error) {
 	return room, nil
 }
 
-// take puts a pod that was admitted on the first node with room.
-func (s *simulation) take(subset int, pod *v1.Pod) (problem string) {
+// occupy puts a pod that was admitted on the first node with room.
+func (s *simulation) occupy(subset int, pod *v1.Pod) (problem string) {
 	if s.rooms == nil || subset < 0 {
 		return ""
 	}

@@ -114,7 +114,8 @@ func endings(t *testing.T, seeds int, balancing bool) []ending {
 // sizes end at most one apart wherever the pods allow it, at the price of next to
 // no node.
 func TestScaleDownKeepsSetsLevel(t *testing.T) {
-	seeds := 1000
+	t.Parallel()
+	seeds := 300
 	if testing.Short() {
 		seeds = 25
 	}

@@ -153,7 +153,7 @@ func (s *simulation) end() time.Time {
 // step executes all events of this instant: pods arrive and leave, nodes are added and removed,
 // pods are bound, and if a round is due the autoscaler runs.
 func (s *simulation) step(ctx context.Context) error {
-	if err := s.settle(); err != nil {
+	if err := s.update(); err != nil {
 		return err
 	}
 	if s.stirred && !s.clock.Now().Before(s.nextScan) {
@@ -166,8 +166,8 @@ func (s *simulation) step(ctx context.Context) error {
 	return nil
 }
 
-// settle executes the events of this instant up to the round.
-func (s *simulation) settle() error {
+// update executes the events of this instant up to the round.
+func (s *simulation) update() error {
 	for _, m := range s.workloads {
 		s.begin(m)
 	}
@@ -364,7 +364,7 @@ func See(ctx context.Context, setup *Setup, at time.Duration) (*Moment, error) {
 			break
 		}
 	}
-	if err := s.settle(); err != nil {
+	if err := s.update(); err != nil {
 		return nil, err
 	}
 	survey, err := s.model.ca.Survey()

@@ -89,7 +89,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok && class.GlobalDefault {
 				l.general = class
 			}
-			l.kept.take(item.Object)
+			l.objects.add(item.Object)
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)

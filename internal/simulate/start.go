@@ -46,15 +46,14 @@ func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
 
 // eachTime calls f for all times that nodes and pods of files tell.
 func (s *Setup) eachTime(f func(*metav1.Time)) {
-	ofNode := func(n *v1.Node) {
+	s.eachNode(func(n *v1.Node) {
 		f(&n.CreationTimestamp)
 		for i := range n.Status.Conditions {
 			c := &n.Status.Conditions[i]
 			f(&c.LastTransitionTime)
 			f(&c.LastHeartbeatTime)
 		}
-	}
-	s.eachNode(ofNode)
+	})
 	for _, p := range s.Pods {
 		f(&p.CreationTimestamp)
 		if p.Status.StartTime != nil {
@@ -116,8 +115,7 @@ func (s *Setup) starting(n *v1.Node) bool {
 	if deadTaint(n) == "" {
 		return slices.ContainsFunc(n.Spec.Taints, s.goesAway)
 	}
-	since := deadSince(n)
-	return since.Sub(n.CreationTimestamp.Time) < neverReadyWithin
+	return deadSince(n).Sub(n.CreationTimestamp.Time) < neverReadyWithin
 }
 
 // neverReadyWithin is how soon after its creation a node that has never been ready says that it is not.

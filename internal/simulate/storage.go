@@ -27,7 +27,7 @@ func isStorage(object any) bool { return slices.Contains(storageKinds, kindOf(ob
 
 // storage are the objects of these kinds, in a stable order.
 func (l *loader) storage() []runtime.Object {
-	return slices.DeleteFunc(all[runtime.Object](l.kept), func(o runtime.Object) bool { return !isStorage(o) })
+	return slices.DeleteFunc(all[runtime.Object](l.objects), func(o runtime.Object) bool { return !isStorage(o) })
 }
 
 // readStorage adds the files of storageFrom and the classes of the document, and makes the claims
@@ -44,13 +44,13 @@ func (l *loader) readStorage() error {
 		}
 	}
 	for i := range l.spec.StorageClasses {
-		l.kept.take(l.spec.StorageClasses[i].DeepCopy())
+		l.objects.add(l.spec.StorageClasses[i].DeepCopy())
 	}
 	for _, p := range l.setup.Pods {
 		l.claimsOfStatefulSet(p)
 	}
 	class := defaultClass(l.storage())
-	for _, claim := range all[*v1.PersistentVolumeClaim](l.kept) {
+	for _, claim := range all[*v1.PersistentVolumeClaim](l.objects) {
 		if claim.Spec.VolumeName == "" {
 			complete(claim, class)
 		}
@@ -65,14 +65,14 @@ func (l *loader) claimsOfStatefulSet(p *v1.Pod) {
 	if owner == nil || owner.Kind != "StatefulSet" {
 		return
 	}
-	set := find[*appsv1.StatefulSet](l.kept, p.Namespace, owner.Name)
+	set := find[*appsv1.StatefulSet](l.objects, p.Namespace, owner.Name)
 	if set == nil {
 		return
 	}
 	for i := range set.Spec.VolumeClaimTemplates {
 		claim := ownClaim(p, &set.Spec.VolumeClaimTemplates[i])
-		if find[*v1.PersistentVolumeClaim](l.kept, claim.Namespace, claim.Name) == nil {
-			l.kept.take(claim)
+		if find[*v1.PersistentVolumeClaim](l.objects, claim.Namespace, claim.Name) == nil {
+			l.objects.add(claim)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func complete(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) {
 // from nodes of the same machine type, else from the machine in the document.
 func (l *loader) limitVolumes() {
 	limited := map[string]bool{}
-	for _, n := range all[*storagev1.CSINode](l.kept) {
+	for _, n := range all[*storagev1.CSINode](l.objects) {
 		limited[n.Name] = true
 	}
 	ofType := map[string]string{} // a node with a CSINode, by machine type
@@ -131,7 +131,7 @@ func (l *loader) limitVolumes() {
 	like := make([]string, len(l.setup.Cloud.Groups))
 	for i := range l.setup.Cloud.Groups {
 		g := &l.setup.Cloud.Groups[i]
-		like[i] = learn(append([]*v1.Node{g.Template.Node}, g.Nodes...))
+		like[i] = learn(nodesOf(g))
 	}
 	declared := l.declaredLimits()
 	for i := range l.setup.Cloud.Groups {

@@ -39,6 +39,18 @@ type assignment struct {
 	uid    types.UID
 	// scaleUp is what the autoscaler does about it; its time is zero if nothing is known.
 	scaleUp workloadspread.ScaleUp
+
+	seen *v1.Pod // what was seen last, and what it was made from
+	from seenFrom
+}
+
+// seenFrom are the parts of a pod that decide what is seen of it.
+type seenFrom struct {
+	object *v1.Pod
+	node   *node
+	ready  bool
+	cost   int32
+	costs  bool
 }
 
 type injectionKey struct {
@@ -139,7 +151,7 @@ func (s *simulation) admit(m *managed, p *pod, object *v1.Pod, ordinal int32) (r
 	if a.Cost != 0 {
 		p.assigned.cost = &a.Cost
 	}
-	return s.take(a.Subset, with)
+	return s.occupy(a.Subset, with)
 }
 
 // inject is the pod of a revision with the rules of a subset. All of them share it.
@@ -291,6 +303,17 @@ func (s *simulation) moveOn(m *managed, d workloadspread.Decision, of map[*v1.Po
 
 // seen is a pod as the API server shows it.
 func (s *simulation) seen(p *pod) *v1.Pod {
+	a := p.assigned
+	ready := p.node != nil && template.IsReady(p.node.object)
+	from := seenFrom{object: p.object, node: p.node, ready: ready}
+	if a != nil {
+		if a.cost != nil {
+			from.cost, from.costs = *a.cost, true
+		}
+		if a.seen != nil && a.from == from {
+			return a.seen
+		}
+	}
 	v := *p.object
 	v.UID, v.Spec.NodeName = s.uid(p.object), ""
 	v.CreationTimestamp = metav1.NewTime(epoch.Add(p.life.report.Arrived.Duration).Truncate(time.Second))
@@ -301,10 +324,7 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 	switch {
 	case p.node != nil:
 		v.Spec.NodeName = p.node.object.Name
-		c := v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionFalse}
-		if template.IsReady(p.node.object) {
-			c.Status = v1.ConditionTrue
-		}
+		c := v1.PodCondition{Type: v1.PodReady, Status: map[bool]v1.ConditionStatus{true: v1.ConditionTrue, false: v1.ConditionFalse}[ready]}
 		if n := len(p.life.report.Runs); n > 0 {
 			c.LastTransitionTime = metav1.NewTime(epoch.Add(p.life.report.Runs[n-1].From.Duration))
 		}
@@ -314,7 +334,7 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(epoch.Add(p.life.pending)),
 		}}
 	}
-	if a := p.assigned; a != nil {
+	if a != nil {
 		v.UID = a.uid
 		v.Annotations = maps.Clone(p.object.Annotations)
 		if a.text != "" {
@@ -323,6 +343,7 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 		if a.cost != nil {
 			metav1.SetMetaDataAnnotation(&v.ObjectMeta, workloadspread.AnnotationCost, strconv.Itoa(int(*a.cost)))
 		}
+		a.seen, a.from = &v, from
 	}
 	return &v
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
@@ -143,7 +144,11 @@ func (c *checker) threshold(at *field.Path, share json.Number) {
 		return
 	}
 	if _, err := parseThreshold(share.String()); err != nil {
-		c.Add(invalid(at, share.String(), err))
+		reason := err.Error()
+		if wrong, ok := errors.AsType[*apportion.InvalidError](err); ok {
+			reason = wrong.Reason // the error repeats the value
+		}
+		c.Add(field.Invalid(at, share.String(), reason))
 	}
 }
 
@@ -244,7 +249,7 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	c.groupName(at.Child("name"), g.Name)
 	c.zone(g, at)
 	c.NotNegative(at.Child("min"), &g.Min)
-	c.size(at.Child("size"), g.Size)
+	c.upTo(at.Child("size"), g.Size, fake.MaxNodes)
 	switch {
 	case g.Max == nil:
 		c.Add(field.Required(at.Child("max"), "how far may the group grow?"))
@@ -350,9 +355,6 @@ func (c *checker) noMachine(at *field.Path, name string) *field.Error {
 	return err
 }
 
-// size checks the number of nodes of a group at the start.
-func (c *checker) size(at *field.Path, n int32) { c.upTo(at, n, fake.MaxNodes) }
-
 func (c *checker) upTo(at *field.Path, n, most int32) {
 	c.NotNegative(at, &n)
 	if n > most {
@@ -373,7 +375,7 @@ func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
 		c.file(&from.FileSource, at)
 		c.NotNegative(at.Child("min"), from.Min)
 		c.NotNegative(at.Child("max"), from.Max)
-		c.size(at.Child("size"), ptr.Deref(from.Size, 0))
+		c.upTo(at.Child("size"), ptr.Deref(from.Size, 0), fake.MaxNodes)
 		c.nodeTimes(&from.NodeTimes, at)
 	})
 	admission.Each(specPath.Child("nodesFrom"), s.NodesFrom, c.file)
