@@ -152,7 +152,6 @@ func WithTimeout(ctx context.Context, timeout time.Duration) context.Context {
 	return context.WithValue(ctx, timeoutKey{}, timeout)
 }
 
-// wait waits for a duration, unless ctx is done first.
 func (c *Cloud) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -144,14 +144,12 @@ func (c *Cloud) newInstance(g *group, p *place, created time.Time) *instance {
 	}
 }
 
-// add adds an instance.
 func (c *Cloud) add(in *instance) {
 	in.group.instances = append(in.group.instances, in)
 	c.instances[in.id], c.instances[in.name] = in, in
 	in.place.count(in, 1)
 }
 
-// count adds n for an instance.
 func (p *place) count(in *instance, n int) {
 	p.staying += n
 	if !in.useless() {
@@ -159,7 +157,6 @@ func (p *place) count(in *instance, n int) {
 	}
 }
 
-// find returns the instance behind a node; nil if there is none.
 func (c *Cloud) find(node *v1.Node) *instance {
 	if node.Spec.ProviderID == "" {
 		return c.instances[node.Name]

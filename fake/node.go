@@ -72,7 +72,6 @@ func preparedTemplate(id string, t cloudprovider.Template) cloudprovider.Templat
 	return t
 }
 
-// rename sets the name of a node and its hostname label.
 func rename(node *v1.Node, name string) {
 	node.Name = name
 	if node.Labels == nil {

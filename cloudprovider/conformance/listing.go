@@ -80,7 +80,6 @@ func targetReadable(ctx context.Context, s *subject) {
 	}
 }
 
-// targets returns the target sizes of all groups.
 func (s *subject) targets(ctx context.Context) map[string]int {
 	targets := map[string]int{}
 	for _, g := range s.groups(ctx) {

@@ -33,7 +33,6 @@ func (s *subject) instances(ctx context.Context, id string) []cloudprovider.Inst
 	return Ask(&s.Findings, fmt.Sprintf("Nodes(%s)", id), func() ([]cloudprovider.Instance, error) { return s.Nodes(ctx, id) })
 }
 
-// existing lists the group's instances that are not being deleted.
 func (s *subject) existing(ctx context.Context, id string) []cloudprovider.Instance {
 	return slices.DeleteFunc(slices.Clone(s.instances(ctx, id)), func(in cloudprovider.Instance) bool {
 		return in.State == cloudprovider.InstanceDeleting
@@ -66,7 +65,6 @@ func (s *subject) registered(ctx context.Context) []*v1.Node {
 	return Ask(&s.Findings, "listing node objects", func() ([]*v1.Node, error) { return s.harness.RegisteredNodes(ctx) })
 }
 
-// changeable lists the groups that may be changed.
 func (s *subject) changeable(ctx context.Context) []cloudprovider.NodeGroup {
 	return slices.DeleteFunc(slices.Clone(s.groups(ctx)), func(g cloudprovider.NodeGroup) bool {
 		return len(s.harness.Groups) > 0 && !slices.Contains(s.harness.Groups, g.ID)
@@ -129,7 +127,6 @@ func (s *subject) grownWithInstances(ctx context.Context, nodes int) grown {
 	return g
 }
 
-// added lists the instances of after that are not in before.
 func added(before, after []cloudprovider.Instance) []cloudprovider.Instance {
 	known := make(map[string]bool, len(before))
 	for _, in := range before {
@@ -171,7 +168,6 @@ func fakeNode(instanceID string) *v1.Node {
 	return cloudprovider.FakeNode(instanceID, cloudprovider.FakeNodeUnregistered)
 }
 
-// foreignNode is a node that no cloud has.
 func foreignNode() *v1.Node {
 	node := fakeNode("conformance://no-such-node")
 	node.Annotations = nil

@@ -90,7 +90,6 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 	return found
 }
 
-// splitImage returns the last part of the name of an image, and its tag.
 func splitImage(image string) (name, tag string) {
 	image, _, _ = strings.Cut(image, "@")
 	name, tag, _ = strings.Cut(path.Base(image), ":")
@@ -225,12 +224,10 @@ func (f *Flags) Is(name string, otherwise bool) bool {
 	return err == nil && value
 }
 
-// expanders are the strategies in their order.
 func (f *Flags) expanders() []string {
 	return strings.Split(strings.ReplaceAll(f.Get("expander", "least-waste"), " ", ""), ",")
 }
 
-// asks reports whether Cluster Autoscaler asks an expander by gRPC.
 func (f *Flags) asks() bool {
 	return slices.Contains(f.expanders(), "grpc") && f.Get("grpc-expander-url", "") != ""
 }

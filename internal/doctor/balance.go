@@ -369,7 +369,6 @@ func (d *diagnoser) explained(set []string) bool {
 	})
 }
 
-// backedOff reports whether a group may not grow now.
 func (d *diagnoser) backedOff(set []string) bool {
 	return slices.ContainsFunc(set, func(name string) bool {
 		state := d.groups[name].state

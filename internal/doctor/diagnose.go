@@ -217,7 +217,6 @@ func (d *diagnoser) scaleUps(balancing bool) {
 	}
 }
 
-// status looks whether Cluster Autoscaler works.
 func (d *diagnoser) status() {
 	s := d.o.Status
 	switch {

@@ -100,7 +100,6 @@ const (
 
 var ways = []Way{WayNothing, WayAutoscaler, WayExpander, WaySidecar, WayLinked}
 
-// beyond reports whether a way does more than another.
 func (w Way) beyond(other Way) bool { return slices.Index(ways, w) > slices.Index(ways, other) }
 
 // Reason says what a finding is about.

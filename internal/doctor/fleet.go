@@ -81,7 +81,6 @@ func (d *diagnoser) cloud(nodes []*v1.Node) string {
 	return cmp.Or(given, nodegroupset.StockCloud(slices.Values(nodes)))
 }
 
-// having is how many groups have a label.
 func (f *fleet) having(label string) (n int) {
 	for _, t := range f.templates {
 		if _, found := t.Node.Labels[label]; found {
@@ -116,7 +115,6 @@ func ratios(o *nodegroupset.Options) []**nodegroupset.Ratio {
 	return []**nodegroupset.Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio}
 }
 
-// fill compares the groups.
 func (f *fleet) fill() (err error) {
 	if f.own, err = f.completed(f.mine); err != nil {
 		return err
@@ -167,7 +165,6 @@ func (f *fleet) index(o nodegroupset.Options, templates map[string]cloudprovider
 	return filled(x, templates)
 }
 
-// filled puts templates into an index.
 func filled(x *nodegroupset.Index, templates map[string]cloudprovider.Template) (*nodegroupset.Index, error) {
 	for name, t := range templates {
 		if err := x.Set(name, t); err != nil {

@@ -53,7 +53,6 @@ func (d *diagnoser) bounds() {
 	})
 }
 
-// quotas looks at the bounds of the whole cluster.
 func (d *diagnoser) quotas() {
 	var cores, memory int64
 	for _, n := range d.o.Nodes {

@@ -79,5 +79,4 @@ func (g *Group) bounds() (least, most int) {
 // unbounded is the maximum of groups whose bounds are unknown.
 const unbounded = 1000
 
-// room reports whether the group may grow.
 func (g *Group) room() bool { return !g.Bounded || g.size() < g.Max }

@@ -70,7 +70,6 @@ func (d *diagnoser) oldVersion() {
 	}
 }
 
-// nothing says why there is nothing to change.
 func (d *diagnoser) nothing() string {
 	switch {
 	case d.by == nil && d.o.Status == nil:
@@ -116,7 +115,6 @@ func (d *diagnoser) recommendFlags(r *Recommendation) {
 	}
 }
 
-// recommendSplitting recommends an evenkeel that splits increases.
 func (d *diagnoser) recommendSplitting(r *Recommendation) {
 	// All members of a set grow in one loop if Cluster Autoscaler takes them for similar, too.
 	r.Flags = []string{"--balance-similar-node-groups=true"}

@@ -45,13 +45,11 @@ type retry struct {
 // retries are by name of the node.
 type retries map[string]retry
 
-// failed puts the node's next attempt off.
 func (r retries) failed(name string, now time.Time) {
 	delay := min(max(2*r[name].delay, firstRetry), lastRetry)
 	r[name] = retry{at: now.Add(delay), delay: delay}
 }
 
-// next is the earliest attempt.
 func (r retries) next() (at time.Time, ok bool) {
 	for _, one := range r {
 		if !ok || one.at.Before(at) {
@@ -109,7 +107,6 @@ func (k *Keeper) applyAll(ctx context.Context, steps []step) []error {
 	return failures
 }
 
-// report logs the changes and the errors in one line each.
 func report(logger klog.Logger, steps []step, failures []error) {
 	var created, deleted, ready, down, failed int
 	var first error

@@ -163,7 +163,6 @@ func (k *Keeper) sleep(ctx context.Context, event time.Time, ok bool) {
 	k.rest(ctx, event.Sub(k.clock.Now()), k.wake)
 }
 
-// rest waits for so long, or until it is woken.
 func (k *Keeper) rest(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	timer := k.clock.NewTimer(d)
 	defer timer.Stop()

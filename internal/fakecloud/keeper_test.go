@@ -28,9 +28,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/fakecloud"
 )
 
-// A world is a cloud, an API server in memory, and a keeper between them. What
+// A harness is a cloud, an API server in memory, and a keeper between them. What
 // the real one makes of it is tested on a real control plane.
-type world struct {
+type harness struct {
 	t      *testing.T
 	cloud  *fake.Cloud
 	api    *clientset.Clientset
@@ -41,24 +41,24 @@ type world struct {
 	writes int
 }
 
-func newWorld(t *testing.T, config fake.Config, objects ...runtime.Object) *world {
+func newHarness(t *testing.T, config fake.Config, objects ...runtime.Object) *harness {
 	t.Helper()
 	cloud, err := fake.New(config, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, cloud: cloud, api: clientset.NewClientset(objects...)}
+	h := &harness{t: t, cloud: cloud, api: clientset.NewClientset(objects...)}
 	uid := 0
-	w.api.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.broken != nil {
-			if err := w.broken(action); err != nil {
+	h.api.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.broken != nil {
+			if err := h.broken(action); err != nil {
 				return true, nil, err
 			}
 		}
 		if !slices.Contains([]string{"get", "list", "watch"}, action.GetVerb()) {
-			w.writes++
+			h.writes++
 		}
 		if create, ok := action.(clienttesting.CreateAction); ok {
 			if object, err := meta.Accessor(create.GetObject()); err == nil {
@@ -68,17 +68,17 @@ func newWorld(t *testing.T, config fake.Config, objects ...runtime.Object) *worl
 		}
 		return false, nil, nil
 	})
-	return w
+	return h
 }
 
 // run starts a keeper, and returns what ends it.
-func (w *world) run(o fakecloud.KeeperOptions) (stop func()) {
+func (h *harness) run(o fakecloud.KeeperOptions) (stop func()) {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	w.keeper = fakecloud.NewKeeper(w.api, w.cloud, "fleet", o)
+	h.keeper = fakecloud.NewKeeper(h.api, h.cloud, "fleet", o)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.keeper.Run(ctx)
+		h.keeper.Run(ctx)
 	}()
 	return func() {
 		cancel()
@@ -86,12 +86,12 @@ func (w *world) run(o fakecloud.KeeperOptions) (stop func()) {
 	}
 }
 
-func (w *world) order(group string, delta int) {
-	w.t.Helper()
-	if err := w.cloud.IncreaseSize(context.Background(), group, delta); err != nil {
-		w.t.Fatal(err)
+func (h *harness) order(group string, delta int) {
+	h.t.Helper()
+	if err := h.cloud.IncreaseSize(context.Background(), group, delta); err != nil {
+		h.t.Fatal(err)
 	}
-	w.keeper.Changed()
+	h.keeper.Changed()
 }
 
 // pass lets time pass, and what is to happen then.
@@ -100,32 +100,32 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *world) breakDown(broken func(clienttesting.Action) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.broken = broken
+func (h *harness) breakDown(broken func(clienttesting.Action) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.broken = broken
 }
 
-func (w *world) countWrites() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := w.writes
-	w.writes = 0
+func (h *harness) countWrites() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.writes
+	h.writes = 0
 	return n
 }
 
 // nodes are the names of the nodes, with a star where they are ready, and a
 // tilde where their lease is held.
-func (w *world) nodes() []string {
-	w.t.Helper()
+func (h *harness) nodes() []string {
+	h.t.Helper()
 	ctx := context.Background()
-	nodes, err := w.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := h.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	leases, err := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
+	leases, err := h.api.CoordinationV1().Leases(v1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	marks := map[string]string{}
 	for _, n := range nodes.Items {
@@ -146,10 +146,10 @@ func (w *world) nodes() []string {
 	return out
 }
 
-func (w *world) expect(when string, want ...string) {
-	w.t.Helper()
-	if diff := cmp.Diff(want, w.nodes()); diff != "" {
-		w.t.Errorf("%s: %s", when, diff)
+func (h *harness) expect(when string, want ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(want, h.nodes()); diff != "" {
+		h.t.Errorf("%s: %s", when, diff)
 	}
 }
 
@@ -161,57 +161,57 @@ func slowGroup(zone string, boot, ready time.Duration) fake.Group {
 
 func TestNodesLiveAsTheCloudSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fake.Config{
+		h := newHarness(t, fake.Config{
 			Groups:  []fake.Group{slowGroup("a", 10*time.Second, 0), slowGroup("b", 10*time.Second, 20*time.Second)},
 			Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Minute}, Until: &metav1.Duration{Duration: 2 * time.Minute}}}},
 		})
-		defer w.run(fakecloud.KeeperOptions{})()
+		defer h.run(fakecloud.KeeperOptions{})()
 		pass(time.Second)
-		if err := w.keeper.Problem(); err != nil {
+		if err := h.keeper.Problem(); err != nil {
 			t.Error(err)
 		}
-		w.order("a", 1)
-		w.order("b", 1)
+		h.order("a", 1)
+		h.order("b", 1)
 		pass(9 * time.Second)
-		w.expect("while they boot")
+		h.expect("while they boot")
 		pass(2 * time.Second)
-		w.expect("when they have booted", "a-0001*", "b-0001~")
+		h.expect("when they have booted", "a-0001*", "b-0001~")
 		pass(18 * time.Second)
-		w.expect("just before the second is ready", "a-0001*", "b-0001~")
+		h.expect("just before the second is ready", "a-0001*", "b-0001~")
 		pass(2 * time.Second)
-		w.expect("when both are ready", "a-0001*", "b-0001*")
-		w.countWrites()
+		h.expect("when both are ready", "a-0001*", "b-0001*")
+		h.countWrites()
 		pass(20 * time.Second)
-		if n := w.countWrites(); n != 0 {
+		if n := h.countWrites(); n != 0 {
 			t.Errorf("%d writes although nothing happened", n)
 		}
 		pass(10 * time.Second)
-		w.expect("in the outage", "a-0001~", "b-0001*")
+		h.expect("in the outage", "a-0001~", "b-0001*")
 		pass(time.Minute)
-		w.expect("after the outage", "a-0001*", "b-0001*")
+		h.expect("after the outage", "a-0001*", "b-0001*")
 
-		if err := w.cloud.DeleteNodes(t.Context(), "b", w.cloud.RegisteredNodes()[1:]); err != nil {
+		if err := h.cloud.DeleteNodes(t.Context(), "b", h.cloud.RegisteredNodes()[1:]); err != nil {
 			t.Fatal(err)
 		}
-		w.keeper.Changed()
+		h.keeper.Changed()
 		pass(time.Second)
-		w.expect("while the second is terminated", "a-0001*", "b-0001*")
+		h.expect("while the second is terminated", "a-0001*", "b-0001*")
 		pass(5 * time.Second)
-		w.expect("when it is gone", "a-0001*")
-		if err := w.api.CoreV1().Nodes().Delete(t.Context(), "a-0001", metav1.DeleteOptions{}); err != nil {
+		h.expect("when it is gone", "a-0001*")
+		if err := h.api.CoreV1().Nodes().Delete(t.Context(), "a-0001", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		w.expect("when somebody deleted the object of a machine", "a-0001*")
+		h.expect("when somebody deleted the object of a machine", "a-0001*")
 	})
 }
 
 func TestOneNodesFailureIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fake.Config{Groups: []fake.Group{slowGroup("a", 0, 0)}},
+		h := newHarness(t, fake.Config{Groups: []fake.Group{slowGroup("a", 0, 0)}},
 			&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a-0003"}})
 		tries := 0
-		w.broken = func(action clienttesting.Action) error {
+		h.broken = func(action clienttesting.Action) error {
 			if create, ok := action.(clienttesting.CreateAction); ok {
 				if n, ok := create.GetObject().(*v1.Node); ok && n.Name == "a-0002" {
 					tries++
@@ -220,47 +220,47 @@ func TestOneNodesFailureIsItsOwn(t *testing.T) {
 			}
 			return nil
 		}
-		defer w.run(fakecloud.KeeperOptions{})()
+		defer h.run(fakecloud.KeeperOptions{})()
 		pass(time.Second)
-		w.order("a", 4)
+		h.order("a", 4)
 		pass(2 * time.Minute)
-		w.expect("while one is refused and one belongs to somebody else", "a-0001*", "a-0003", "a-0004*")
+		h.expect("while one is refused and one belongs to somebody else", "a-0001*", "a-0003", "a-0004*")
 		if tries < 5 || tries > 15 {
 			t.Errorf("%d tries in two minutes", tries)
 		}
-		w.breakDown(nil)
+		h.breakDown(nil)
 		pass(time.Minute)
-		w.expect("when it is not refused any more", "a-0001*", "a-0002*", "a-0003", "a-0004*")
+		h.expect("when it is not refused any more", "a-0001*", "a-0002*", "a-0003", "a-0004*")
 	})
 }
 
 func TestAPIServerAwayForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fake.Config{Groups: []fake.Group{slowGroup("a", time.Second, time.Second)}})
+		h := newHarness(t, fake.Config{Groups: []fake.Group{slowGroup("a", time.Second, time.Second)}})
 		away := func(clienttesting.Action) error { return apierrors.NewServiceUnavailable("away") }
-		w.breakDown(away)
-		defer w.run(fakecloud.KeeperOptions{})()
+		h.breakDown(away)
+		defer h.run(fakecloud.KeeperOptions{})()
 		pass(time.Minute)
-		if w.keeper.Problem() == nil {
+		if h.keeper.Problem() == nil {
 			t.Error("no problem although the API server was never there")
 		}
-		w.order("a", 1)
-		w.breakDown(nil)
+		h.order("a", 1)
+		h.breakDown(nil)
 		pass(time.Minute)
-		w.expect("when it came", "a-0001*")
-		if err := w.keeper.Problem(); err != nil {
+		h.expect("when it came", "a-0001*")
+		if err := h.keeper.Problem(); err != nil {
 			t.Error(err)
 		}
-		w.breakDown(away)
-		w.order("a", 2)
+		h.breakDown(away)
+		h.order("a", 2)
 		pass(time.Minute)
-		if w.keeper.Problem() == nil {
+		if h.keeper.Problem() == nil {
 			t.Error("no problem although the API server went away")
 		}
-		w.breakDown(nil)
+		h.breakDown(nil)
 		pass(time.Minute)
-		w.expect("when it came back", "a-0001*", "a-0002*", "a-0003*")
-		if err := w.keeper.Problem(); err != nil {
+		h.expect("when it came back", "a-0001*", "a-0002*", "a-0003*")
+		if err := h.keeper.Problem(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -269,29 +269,29 @@ func TestAPIServerAwayForAWhile(t *testing.T) {
 // Somebody who makes nodes ready that must not be is not outdone at any price.
 func TestContestedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fake.Config{Groups: []fake.Group{slowGroup("a", time.Second, time.Hour)}})
-		defer w.run(fakecloud.KeeperOptions{})()
+		h := newHarness(t, fake.Config{Groups: []fake.Group{slowGroup("a", time.Second, time.Hour)}})
+		defer h.run(fakecloud.KeeperOptions{})()
 		pass(time.Second)
-		w.order("a", 1)
+		h.order("a", 1)
 		pass(5 * time.Second)
-		w.countWrites()
+		h.countWrites()
 		const contests = 200
 		for range contests { // in 20 seconds
-			node, err := w.api.CoreV1().Nodes().Get(t.Context(), "a-0001", metav1.GetOptions{})
+			node, err := h.api.CoreV1().Nodes().Get(t.Context(), "a-0001", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
-			if _, err := w.api.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+			if _, err := h.api.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			pass(100 * time.Millisecond)
 		}
-		if writes := w.countWrites() - contests; writes < 1 || writes > 25 {
+		if writes := h.countWrites() - contests; writes < 1 || writes > 25 {
 			t.Errorf("%d writes in 20 seconds", writes)
 		}
 		pass(time.Minute)
-		w.expect("in the end", "a-0001~")
+		h.expect("in the end", "a-0001~")
 	})
 }
 
@@ -300,34 +300,34 @@ func TestNodesOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := slowGroup("a", time.Second, time.Hour), slowGroup("b", time.Second, 0)
 		b.Size = 1
-		w := newWorld(t, fake.Config{Groups: []fake.Group{a, b}}, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}})
-		stop := w.run(fakecloud.KeeperOptions{})
+		h := newHarness(t, fake.Config{Groups: []fake.Group{a, b}}, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}})
+		stop := h.run(fakecloud.KeeperOptions{})
 		pass(time.Second)
-		w.order("a", 1)
-		w.order("b", 1)
+		h.order("a", 1)
+		h.order("b", 1)
 		pass(5 * time.Second)
-		w.expect("at first", "a-0001~", "b-0001*", "b-0002*", "stranger")
-		kept, err := w.api.CoreV1().Nodes().Get(t.Context(), "b-0001", metav1.GetOptions{})
+		h.expect("at first", "a-0001~", "b-0001*", "b-0002*", "stranger")
+		kept, err := h.api.CoreV1().Nodes().Get(t.Context(), "b-0001", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		stop()
-		w.expect("after the end", "a-0001~", "b-0001*", "b-0002*", "stranger")
+		h.expect("after the end", "a-0001~", "b-0001*", "b-0002*", "stranger")
 
 		b.Size = 2 // as large as it had become, but the machines are others
 		a.Template.Node.Labels["class"] = "new"
-		if w.cloud, err = fake.New(fake.Config{Groups: []fake.Group{a, b}}, clock.RealClock{}); err != nil {
+		if h.cloud, err = fake.New(fake.Config{Groups: []fake.Group{a, b}}, clock.RealClock{}); err != nil {
 			t.Fatal(err)
 		}
-		stop = w.run(fakecloud.KeeperOptions{DeleteOnExit: true})
+		stop = h.run(fakecloud.KeeperOptions{DeleteOnExit: true})
 		pass(5 * time.Second)
-		w.expect("in the second run", "b-0001*", "b-0002*", "stranger")
-		again, err := w.api.CoreV1().Nodes().Get(t.Context(), "b-0001", metav1.GetOptions{})
+		h.expect("in the second run", "b-0001*", "b-0002*", "stranger")
+		again, err := h.api.CoreV1().Nodes().Get(t.Context(), "b-0001", metav1.GetOptions{})
 		if err != nil || again.UID != kept.UID {
 			t.Errorf("the node was not taken over: %v", err)
 		}
 		stop()
-		w.expect("after the end of the second", "stranger")
+		h.expect("after the end of the second", "stranger")
 	})
 }
 

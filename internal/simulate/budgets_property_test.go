@@ -119,7 +119,7 @@ func TestEvictionsKeepBudgets(t *testing.T) {
 // budget needs.
 func TestScaleDownRespectsBudgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		setup.Cloud.Outages = nil // they ask nobody
 		for i := range setup.Workloads {
 			setup.Workloads[i].Pod.Spec.Priority = nil // so nor does preemption

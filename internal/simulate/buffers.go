@@ -44,16 +44,17 @@ func (b *Buffer) size(replicas int) int {
 	return min(n, b.Most)
 }
 
-// readBuffers makes the buffers of the objects. A note says which of them keep no room.
-func (l *loader) readBuffers() {
-	for _, object := range all[*document.CapacityBuffer](l.objects) {
-		b, why := l.buffer(object)
+// convert converts the objects of a type. A note says which of them have no effect.
+func convert[T metav1.Object, V any](l *loader, effect string, f func(T) (*V, string)) (out []V) {
+	for _, object := range all[T](l.objects) {
+		v, why := f(object)
 		if why != "" {
-			l.note(fmt.Sprintf("CapacityBuffer %s/%s keeps no room: %s", object.Namespace, object.Name, why))
+			l.note(fmt.Sprintf("%s %s/%s %s: %s", kindOf(object), object.GetNamespace(), object.GetName(), effect, why))
 			continue
 		}
-		l.setup.Buffers = append(l.setup.Buffers, *b)
+		out = append(out, *v)
 	}
+	return out
 }
 
 func (l *loader) buffer(object *document.CapacityBuffer) (b *Buffer, why string) {

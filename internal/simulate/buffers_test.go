@@ -7,7 +7,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-const bufferWorld = `machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]
+const bufferScenario = `machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]
 nodeGroups: [{name: a, machine: m, size: 1, max: 9}]
 objects:
 - {apiVersion: v1, kind: PodTemplate, metadata: {name: chunk}, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1500m}}}]}}}
@@ -36,12 +36,12 @@ func TestBuffersKeepRoom(t *testing.T) {
 		"another strategy":     {"podTemplateRef: {name: chunk}, replicas: 3, provisioningStrategy: example.com/other", "", 1, 0, "its provisioning strategy is example.com/other"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := strings.Replace(bufferWorld, "SPEC", c.spec, 1)
+			text := strings.Replace(bufferScenario, "SPEC", c.spec, 1)
 			if name == "a version before" {
-				world = strings.Replace(world, "v1beta1", "v1alpha1", 1)
+				text = strings.Replace(text, "v1beta1", "v1alpha1", 1)
 			}
 			for _, mode := range simulate.Modes() {
-				setup, err := loadWith(scenario(world + c.more))
+				setup, err := loadWith(scenario(text + c.more))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -194,7 +194,6 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 	return len(evicted)
 }
 
-// remove deletes pods.
 func (c *cluster) remove(doomed []*pod) {
 	gone := make(map[*pod]bool, len(doomed))
 	for _, p := range doomed {

@@ -75,7 +75,6 @@ func (c *checks) atMost(check string, want, got int) {
 	c.add(check, "at most "+strconv.Itoa(want), strconv.Itoa(got), got <= want)
 }
 
-// subsets compares the numbers of pods in subsets.
 func (c *checks) subsets(want map[string]map[string]int32, spreads []v1alpha1.WorkloadSpreadReport) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		got := map[string]int{}

@@ -321,7 +321,6 @@ func (d *Dump) knownLabel() (best string) {
 	return best
 }
 
-// severalZones are the zones of nodes; nil for fewer than two.
 func severalZones(nodes []*v1.Node) []string {
 	zones := sets.New[string]()
 	for _, n := range nodes {

@@ -64,7 +64,6 @@ func (h *history) arrived(p *pod) {
 	}
 }
 
-// bound ends a pod's wait.
 func (h *history) bound(p *pod) {
 	wait := h.now() - p.life.pending
 	h.waits = append(h.waits, wait)
@@ -91,7 +90,6 @@ func (h *history) unbound(p *pod) {
 	p.life.on, p.life.pending = nil, h.now()
 }
 
-// left ends the history of a pod.
 func (h *history) left(p *pod) {
 	h.unbound(p)
 	h.waited += (h.now() - p.life.pending).Milliseconds()
@@ -165,7 +163,6 @@ func (s *simulation) observe() {
 	h.rows = append(h.rows, row)
 }
 
-// resize records the size of a group.
 func (h *history) resize(group string, size v1alpha1.GroupSize) {
 	sizes := h.ofGroup[group]
 	if n := len(sizes); n > 0 && sizes[n-1].At == size.At { // it changed twice at this instant
@@ -201,7 +198,6 @@ func (h *history) observeMachines(g *fake.GroupState) {
 	}
 }
 
-// becomes records whether a node is ready.
 func (n *nodeLife) becomes(ready bool, now time.Duration) {
 	if ready == n.ready {
 		return

@@ -74,7 +74,7 @@ func (m moment) unevenness(sets [][]string) int {
 // at the simulation, and its figures are the sums of these looks.
 func TestHistoryIsWhatHappened(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		setup.Cloud.Calls = nil // so that the cloud can be asked
 		for i := range setup.Cloud.Groups {
 			g := &setup.Cloud.Groups[i]
@@ -158,7 +158,7 @@ func checkMoment(t *rapid.T, status *v1alpha1.ScenarioReportStatus, m moment) {
 // nodes add up to them.
 func TestNodesLiveInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		report := play(t, world(t), nil)
+		report := play(t, randomSetup(t), nil)
 		status := &report.Status
 		alive := map[string]int{}
 		for _, n := range status.Nodes {

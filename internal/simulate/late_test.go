@@ -14,9 +14,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// deadlineWorld is a set with a start-up deadline of five minutes: two groups on spot and two on
+// deadlineScenario is a set with a start-up deadline of five minutes: two groups on spot and two on
 // demand. Every pod takes a node of its own.
-type deadlineWorld struct {
+type deadlineScenario struct {
 	policy string
 	boot   map[string]string // of groups; a minute else
 	faults []string
@@ -26,7 +26,7 @@ type deadlineWorld struct {
 	quota  int // of on demand; 0 for none
 }
 
-func (d *deadlineWorld) play() (*v1alpha1.ScenarioReport, error) {
+func (d *deadlineScenario) play() (*v1alpha1.ScenarioReport, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: evenkeel.dev/v1alpha1
 kind: Scenario
@@ -103,7 +103,7 @@ func ordersOf(report *v1alpha1.ScenarioReport) orders {
 // the deadline, no node is ordered more than twice, and a member that is late gets few orders.
 func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := deadlineWorld{policy: rapid.SampledFrom([]string{"Priority", "Proportional"}).Draw(t, "policy"), max: 40, boot: map[string]string{}}
+		d := deadlineScenario{policy: rapid.SampledFrom([]string{"Priority", "Proportional"}).Draw(t, "policy"), max: 40, boot: map[string]string{}}
 		for _, name := range []string{"spot-a", "spot-b"} {
 			switch rapid.SampledFrom([]string{"well", "slow", "never", "for a while"}).Draw(t, name) {
 			case "slow":
@@ -157,8 +157,8 @@ func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 // that does not become a node in time, and no scale-up has failed for it. What it would have brought is
 // not ordered from the same member again.
 func TestLateMemberIsLeftAloneThoughTheAutoscalerDoesNotBackItOff(t *testing.T) {
-	world := deadlineWorld{policy: "Priority", max: 10, boot: map[string]string{"spot-a": "6m"}, pods: [][2]int{{50, 1}, {51, 2}}}
-	report, err := world.play()
+	scenario := deadlineScenario{policy: "Priority", max: 10, boot: map[string]string{"spot-a": "6m"}, pods: [][2]int{{50, 1}, {51, 2}}}
+	report, err := scenario.play()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,42 +170,42 @@ func TestLateMemberIsLeftAloneThoughTheAutoscalerDoesNotBackItOff(t *testing.T) 
 // TestLateCapacityThatNothingElseReplaces stays on order until the maximum node provision time.
 func TestLateCapacityThatNothingElseReplaces(t *testing.T) {
 	for name, test := range map[string]struct {
-		world   deadlineWorld
-		givenUp map[string]int
-		longest time.Duration
+		scenario deadlineScenario
+		givenUp  map[string]int
+		longest  time.Duration
 	}{
 		"replaced on demand": {
-			world:   deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}},
-			givenUp: map[string]int{"spot-a": 2, "spot-b": 2}, longest: 6*time.Minute + 11*time.Second,
+			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}},
+			givenUp:  map[string]int{"spot-a": 2, "spot-b": 2}, longest: 6*time.Minute + 11*time.Second,
 		},
 		"the pods run on spot only": {
-			world: deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}, pinned: true}, longest: 8*time.Minute + 30*time.Second,
+			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}, pinned: true}, longest: 8*time.Minute + 30*time.Second,
 		},
 		"the pods run on spot only, of which one zone is well": {
-			world:   deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m"}, pinned: true},
-			givenUp: map[string]int{"spot-a": 2}, longest: 6*time.Minute + 11*time.Second,
+			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m"}, pinned: true},
+			givenUp:  map[string]int{"spot-a": 2}, longest: 6*time.Minute + 11*time.Second,
 		},
 		"every member is late": {
-			world:   deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m", "on-demand-a": "8m", "on-demand-b": "8m"}},
-			givenUp: map[string]int{"spot-a": 2, "spot-b": 2}, longest: 13*time.Minute + 31*time.Second,
+			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m", "on-demand-a": "8m", "on-demand-b": "8m"}},
+			givenUp:  map[string]int{"spot-a": 2, "spot-b": 2}, longest: 13*time.Minute + 31*time.Second,
 		},
 		"there is room for some": { // which shows when they are ordered only
-			world:   deadlineWorld{max: 10, quota: 3, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}},
-			givenUp: map[string]int{"spot-a": 2, "spot-b": 2}, longest: 18*time.Minute + 32*time.Second,
+			scenario: deadlineScenario{max: 10, quota: 3, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}},
+			givenUp:  map[string]int{"spot-a": 2, "spot-b": 2}, longest: 18*time.Minute + 32*time.Second,
 		},
 		"the others refuse at first": { // and are backed off: spot-a is the only one that can grow
-			world: deadlineWorld{max: 10, pods: [][2]int{{0, 4}, {6, 8}}, faults: []string{
+			scenario: deadlineScenario{max: 10, pods: [][2]int{{0, 4}, {6, 8}}, faults: []string{
 				"{groups: [spot-a], mode: Silent}", "{groups: [spot-b, on-demand-a, on-demand-b], mode: Refuse, until: 10m}",
 			}},
 			givenUp: map[string]int{"spot-a": 12}, longest: 26*time.Minute + 23*time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.world.policy = "Priority"
-			if test.world.pods == nil {
-				test.world.pods = [][2]int{{0, 4}}
+			test.scenario.policy = "Priority"
+			if test.scenario.pods == nil {
+				test.scenario.pods = [][2]int{{0, 4}}
 			}
-			report, err := test.world.play()
+			report, err := test.scenario.play()
 			if err != nil {
 				t.Fatal(err)
 			}

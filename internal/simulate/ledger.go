@@ -146,7 +146,6 @@ func (l *ledger) levelled(index *nodegroupset.Index) [][]string {
 	return found
 }
 
-// differences converts the differences of package nodegroupset to those of a document.
 func differences(from []nodegroupset.Difference) []v1alpha1.FieldDifference {
 	var out []v1alpha1.FieldDifference
 	for _, d := range from {

@@ -100,7 +100,6 @@ func gracePeriod(p *v1.Pod) time.Duration {
 	return time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, defaultGracePeriod)) * time.Second
 }
 
-// deleteLeavers deletes pods whose grace period is over.
 func (s *simulation) deleteLeavers() {
 	gone, still := partition(s.leavers, func(p *pod) bool { return gracePeriod(p.object) <= s.elapsed() })
 	if s.leavers = still; len(gone) == 0 {

@@ -111,8 +111,8 @@ func (l *loader) load() (*Setup, error) {
 		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
 	}
 	l.readSpreads()
-	l.readBuffers()
-	l.readRequests()
+	l.setup.Buffers = convert(l, "keeps no room", l.buffer)
+	l.setup.Requests = convert(l, "gets no room", l.request)
 	l.setup.Budgets = all[*policyv1.PodDisruptionBudget](l.objects)
 	l.readQuotas()
 	l.prioritize()
@@ -141,7 +141,6 @@ func (l *loader) load() (*Setup, error) {
 	return &l.setup, nil
 }
 
-// checkPolicies checks that the declared sets suit the groups.
 func (l *loader) checkPolicies() {
 	nodes := make(map[string]*v1.Node, len(l.setup.Cloud.Groups))
 	for i := range l.setup.Cloud.Groups {

@@ -324,7 +324,6 @@ func (s *simulation) create(m *managed, set *revision, number int) *pod {
 	return p
 }
 
-// remove deletes pods of a managed workload.
 func (s *simulation) remove(m *managed, pods []*pod) {
 	if len(pods) == 0 {
 		return
@@ -404,7 +403,6 @@ func (s *simulation) tell(m *managed, pods []*pod, what, reason, text string) *v
 	return row
 }
 
-// bySubset counts pods by subset.
 func (m *managed) bySubset(pods []*pod) ([]v1alpha1.SubsetPods, string) {
 	if m.spread == nil {
 		return nil, ""

@@ -82,7 +82,6 @@ func newModel(s *simulation) (*model, error) {
 	return m, err
 }
 
-// options are those of Cluster Autoscaler.
 func (m *model) options() (autoscaler.Options, error) {
 	setup := m.s.setup
 	o := setup.Options
@@ -169,7 +168,6 @@ func (m *model) SetDeleting(name string, deleting bool) {
 	s.cluster.changed(n)
 }
 
-// loop runs one loop.
 func (m *model) loop() (autoscaler.Report, error) {
 	b := m.beside
 	if b == nil {

@@ -159,7 +159,6 @@ func aged(n *v1.Node) {
 	}
 }
 
-// register adds a node of the cloud.
 func (s *simulation) register(object *v1.Node) *node {
 	group, given := s.groupOf[object.Name]
 	if !given { // made from a template
@@ -263,7 +262,6 @@ func (c *cluster) sortNodes() {
 	slices.SortStableFunc(c.nodes, func(a, b *node) int { return cmp.Compare(a.group, b.group) })
 }
 
-// readyNodes counts the nodes that are ready by group.
 func (c *cluster) readyNodes() tally {
 	ready := tally{}
 	for _, n := range c.nodes {

@@ -15,7 +15,7 @@ import (
 func TestNoPodWaitsThatCouldPreempt(t *testing.T) {
 	preempted := 0
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		setup.Cloud.Outages, setup.ScaleDown, setup.Cloud.Quotas = nil, nil, nil // they take pods their place, too
 		before := map[*pod]bool{}
 		report := play(t, setup, func(s *simulation) {

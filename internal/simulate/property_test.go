@@ -26,9 +26,9 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// world draws a small scenario: groups of two machine types in three zones,
+// randomSetup draws a small scenario: groups of two machine types in three zones,
 // workloads that come, change and go, a quota, and faults.
-func world(t *rapid.T) *Setup {
+func randomSetup(t *rapid.T) *Setup {
 	chain, err := expander.New([]string{rapid.SampledFrom(expander.Names()[:4]).Draw(t, "expander")}, expander.Config{Seed: 7})
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func sizeOf(t *rapid.T, s *simulation, group string) int {
 // max, unless it started there, and no quota is exceeded by growth.
 func TestSizesStayWithinBoundsAndQuotas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		play(t, setup, func(s *simulation) {
 			counted, start := 0, 0
 			for _, g := range setup.Cloud.Groups {
@@ -218,7 +218,7 @@ func TestSizesStayWithinBoundsAndQuotas(t *testing.T) {
 // ordered, less what was given up.
 func TestNodesAreConserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		report := play(t, setup, nil)
 		ordered := 0
 		for _, g := range report.Status.Groups {
@@ -236,7 +236,7 @@ func TestNodesAreConserved(t *testing.T) {
 // TestScaleDownKeepsMinimums: a group that shrinks does not go below its minimum.
 func TestScaleDownKeepsMinimums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		least := map[string]int{}
 		for _, g := range setup.Cloud.Groups {
 			least[g.ID] = g.MinSize
@@ -261,7 +261,7 @@ func TestScaleDownKeepsMinimums(t *testing.T) {
 // finds no place, though all have one if they are put otherwise.
 func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		setup.Cloud.Outages, setup.Cloud.Calls = nil, nil
 		setup.withoutPriorities() // pods lose their place to more important ones, too
 		scaledDown := 0
@@ -350,7 +350,7 @@ func fits(t *rapid.T, c *predicates.Cluster, pods []*v1.Pod) bool {
 // beside the others, and by plain arithmetic no node is overcommitted.
 func TestBoundPodsFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		play(t, world(t), func(s *simulation) {
+		play(t, randomSetup(t), func(s *simulation) {
 			for _, n := range s.cluster.seen() {
 				cpu := int64(0)
 				for _, p := range n.Pods {
@@ -395,7 +395,7 @@ func checkPlace(t *rapid.T, s *simulation, p *pod) {
 // same report, and so does a second run.
 func TestOrderOfGroupsIsIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		first := bytesOf(t, play(t, setup, nil))
 		if again := bytesOf(t, play(t, setup, nil)); again != first {
 			t.Fatalf("a second run differs:\n%s\n%s", first, again)
@@ -425,7 +425,7 @@ func bytesOf(t *rapid.T, r *v1alpha1.ScenarioReport) string {
 // the workloads say.
 func TestPodsAreConserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := world(t)
+		setup := randomSetup(t)
 		play(t, setup, func(s *simulation) {
 			want := 0
 			for _, w := range setup.Workloads {

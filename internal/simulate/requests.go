@@ -34,18 +34,6 @@ type request struct {
 // requestClasses are the classes that Cluster Autoscaler handles by itself.
 var requestClasses = []string{autoscaler.CheckCapacityClass, autoscaler.AtomicClass}
 
-// readRequests makes the requests of the objects. A note says for which of them no room is looked for.
-func (l *loader) readRequests() {
-	for _, object := range all[*document.ProvisioningRequest](l.objects) {
-		r, why := l.request(object)
-		if why != "" {
-			l.note(fmt.Sprintf("ProvisioningRequest %s/%s gets no room: %s", object.Namespace, object.Name, why))
-			continue
-		}
-		l.setup.Requests = append(l.setup.Requests, *r)
-	}
-}
-
 func (l *loader) request(object *document.ProvisioningRequest) (r *Request, why string) {
 	conditions := object.Status.Conditions
 	for _, ended := range []string{"Failed", "BookingExpired", "CapacityRevoked"} {

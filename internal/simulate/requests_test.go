@@ -8,7 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-const requestWorld = `machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]
+const requestScenario = `machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]
 nodeGroups: [{name: a, machine: m, size: 1, max: 4}]
 objects:
 - {apiVersion: v1, kind: PodTemplate, metadata: {name: worker}, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1500m}}}]}}}
@@ -51,9 +51,9 @@ func TestProvisioningRequests(t *testing.T) {
 			if template == "" {
 				template = "worker"
 			}
-			world := strings.NewReplacer("CLASS", c.class, "TEMPLATE", template, "COUNT", c.count, "STATUS", c.status).Replace(requestWorld)
+			text := strings.NewReplacer("CLASS", c.class, "TEMPLATE", template, "COUNT", c.count, "STATUS", c.status).Replace(requestScenario)
 			for _, mode := range simulate.Modes() {
-				setup, err := loadWith(scenario(world + c.more))
+				setup, err := loadWith(scenario(text + c.more))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// shiftWorld is a random scenario that ends with a shift of zone za.
-func shiftWorld(t *rapid.T) (text string, from, until time.Duration) {
+// shiftScenario is a random scenario that ends with a shift of zone za.
+func shiftScenario(t *rapid.T) (text string, from, until time.Duration) {
 	from = time.Duration(rapid.IntRange(0, 30).Draw(t, "from")) * time.Minute
 	until = from + time.Duration(rapid.IntRange(1, 60).Draw(t, "lasts"))*time.Minute
 	var b strings.Builder
@@ -50,7 +50,7 @@ func shiftWorld(t *rapid.T) (text string, from, until time.Duration) {
 func TestPropertyNoOrderInAShiftedZone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text, from, until := shiftWorld(t)
+		text, from, until := shiftScenario(t)
 		setup, err := loadWith(scenario(text))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)

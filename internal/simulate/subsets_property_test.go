@@ -15,9 +15,9 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// spreadWorld draws a small scenario whose workloads have WorkloadSpreads over its zones, and rollouts.
-func spreadWorld(t *rapid.T) *Setup {
-	s := world(t)
+// randomSpread draws a small scenario whose workloads have WorkloadSpreads over its zones, and rollouts.
+func randomSpread(t *rapid.T) *Setup {
+	s := randomSetup(t)
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		for range rapid.IntRange(0, 2).Draw(t, "rollouts") {
@@ -75,7 +75,7 @@ func drawSpread(t *rapid.T) v1alpha1.WorkloadSpreadSpec {
 // does so in the zone of its subset, and there are no more pods than the replicas and the surge.
 func TestCountsOfSpreadsEqualThePods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := spreadWorld(t)
+		setup := randomSpread(t)
 		play(t, setup, func(s *simulation) {
 			for _, m := range s.managed {
 				checkManaged(t, s, m)
@@ -116,10 +116,10 @@ func checkManaged(t *rapid.T, s *simulation, m *managed) {
 	}
 }
 
-// TestSpreadsArePlayedTheSame: the same world gives the same bytes.
+// TestSpreadsArePlayedTheSame: the same scenario gives the same bytes.
 func TestSpreadsArePlayedTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := spreadWorld(t)
+		setup := randomSpread(t)
 		first, err := json.Marshal(play(t, setup, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestSpreadsArePlayedTheSame(t *testing.T) {
 // reported before.
 func TestPodsLeaveInTheirOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		setup := spreadWorld(t)
+		setup := randomSpread(t)
 		setup.Cloud.Outages, setup.Cloud.StockOuts, setup.Cloud.Calls, setup.ScaleDown = nil, nil, nil, nil
 		for i := range setup.Workloads {
 			w := &setup.Workloads[i]

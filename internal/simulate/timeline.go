@@ -248,7 +248,6 @@ func scaleUpReport(r *autoscaler.ScaleUp) *v1alpha1.ScaleUpReport {
 	return out
 }
 
-// helped counts the pods a round ordered nodes for.
 func helped(r *autoscaler.ScaleUp) int {
 	n := 0
 	for _, p := range r.Decision.Pods {

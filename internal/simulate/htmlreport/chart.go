@@ -85,7 +85,6 @@ type drawing struct {
 // resolution is the maximum number of moments of a chart.
 const resolution = 400
 
-// highest is the greatest value that is drawn.
 func (d *drawing) highest() float64 {
 	value := 0.0
 	for _, at := range instants(append(d.layers, d.lines...)) {

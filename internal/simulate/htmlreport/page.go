@@ -162,7 +162,6 @@ func newTable(columns ...string) (t table) {
 	return t
 }
 
-// add adds a row.
 func (t *table) add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {

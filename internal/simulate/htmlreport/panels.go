@@ -82,7 +82,6 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 	return p, nil
 }
 
-// describe describes a chart in words.
 func (d *drawing) describe() string {
 	all, start := layer{}, 0.0
 	for i := range d.layers {
@@ -106,7 +105,6 @@ func (d *drawing) describe() string {
 	return text
 }
 
-// table returns the values of a chart as rows of numbers.
 func (d *drawing) table(id, title string) table {
 	columns, names := append(slices.Clone(d.layers), d.lines...), []string{"After#"}
 	for i := range columns {
@@ -129,7 +127,6 @@ func (d *drawing) table(id, title string) table {
 	return t
 }
 
-// bands are the faults of a side.
 func bands(s *v1alpha1.ScenarioReportStatus, end time.Duration) []band {
 	var all []band
 	for i, f := range s.Faults {
@@ -281,5 +278,4 @@ func members(s *v1alpha1.ScenarioReportStatus, names []string) []v1alpha1.GroupR
 	return all
 }
 
-// fewNames names the first few of many.
 func fewNames(names []string) string { return spelling.Few(names, 4) }

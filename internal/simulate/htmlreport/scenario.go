@@ -72,7 +72,6 @@ func figure(f v1alpha1.ComparedFigure) figureView {
 	return v
 }
 
-// words converts a field's name to words.
 func words(name string) string {
 	var out strings.Builder
 	for i, r := range name {
@@ -106,7 +105,6 @@ func result(sides []side) (text string, holds bool) {
 	return fmt.Sprintf("all %d expectations hold", checks), true
 }
 
-// tiles are the most important figures.
 func tiles(sides []side) []tile {
 	var all []tile
 	add := func(name string, value func(*v1alpha1.ScenarioReportStatus) string) {

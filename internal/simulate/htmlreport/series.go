@@ -22,7 +22,6 @@ type layer struct {
 	points []point
 }
 
-// last is the value at the end.
 func (l *layer) last() float64 {
 	if len(l.points) == 0 {
 		return 0
@@ -39,7 +38,6 @@ func (l *layer) at(t time.Duration) float64 {
 	return l.points[i-1].value
 }
 
-// stacked is the sum of layers at a moment.
 func stacked(layers []layer, t time.Duration) (height float64) {
 	for i := range layers {
 		height += layers[i].at(t)
