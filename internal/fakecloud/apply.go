@@ -36,58 +36,32 @@ var (
 	errContested = errors.New("another program has made it ready, although it must not be and its lease is held; does kwok run without leases?")
 )
 
-// retry is when to try the steps of a node again.
-type retry struct {
-	at    time.Time
-	delay time.Duration
-}
-
-// retries are by name of the node.
-type retries map[string]retry
-
-func (r retries) failed(name string, now time.Time) {
-	delay := min(max(2*r[name].delay, firstRetry), lastRetry)
-	r[name] = retry{at: now.Add(delay), delay: delay}
-}
-
-func (r retries) next() (at time.Time, ok bool) {
-	for _, one := range r {
-		if !ok || one.at.Before(at) {
-			at, ok = one.at, true
-		}
-	}
-	return at, ok
-}
-
 // round compares once, and makes the necessary changes.
 func (k *Keeper) round(ctx context.Context, desired []*v1.Node) {
 	steps := plan(view{owner: k.owner, desired: desired, actual: k.actual(), held: k.held(), inherited: k.inherited})
-	now := k.clock.Now()
-	later, uncompared := retries{}, sets.New[types.UID]()
+	now, uncompared := k.clock.Now(), sets.New[types.UID]()
 	due := steps[:0]
 	for _, s := range steps {
-		if again, failed := k.retries[s.name]; failed {
-			later[s.name] = again
-			if again.at.After(now) {
-				uncompared.Insert(s.remove)
-				continue
-			}
+		if k.backoff.IsInBackOffSinceUpdate(s.name, now) {
+			uncompared.Insert(s.remove)
+			continue
 		}
 		due = append(due, s)
 	}
-	k.retries = later
 	failures := k.applyAll(ctx, due)
 	if ctx.Err() != nil {
 		return
 	}
 	for i, s := range due {
 		if failures[i] == nil {
-			delete(k.retries, s.name)
+			k.backoff.DeleteEntry(s.name)
 			continue
 		}
-		k.retries.failed(s.name, k.clock.Now())
+		k.backoff.Next(s.name, k.clock.Now())
 		uncompared.Insert(s.remove)
 	}
+	k.backoff.GC()
+	k.incomplete = len(uncompared) > 0
 	k.inherited = k.inherited.Intersection(uncompared) // the removal of these is still to come
 	report(klog.FromContext(ctx), due, failures)
 }

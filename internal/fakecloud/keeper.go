@@ -16,6 +16,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
@@ -56,8 +57,9 @@ type Keeper struct {
 	wake   chan struct{}
 
 	nodes, leases cache.Store
-	inherited     sets.Set[types.UID] // nodes of an earlier run that were not compared yet
-	retries       retries
+	inherited     sets.Set[types.UID]  // nodes of an earlier run that were not compared yet
+	backoff       *flowcontrol.Backoff // of failed steps, by name of the node
+	incomplete    bool                 // a step of the last round is still to be made
 
 	mu      sync.Mutex
 	problem error
@@ -70,7 +72,7 @@ var errUnread = errors.New("the nodes of the API server have not been read yet")
 func NewKeeper(client kubernetes.Interface, cloud Cloud, owner string, o KeeperOptions) *Keeper {
 	return &Keeper{
 		client: client, cloud: cloud, owner: owner, o: o, clock: clock.RealClock{},
-		wake: make(chan struct{}, 1), inherited: sets.New[types.UID](), retries: retries{}, problem: errUnread,
+		wake: make(chan struct{}, 1), inherited: sets.New[types.UID](), backoff: flowcontrol.NewBackOff(firstRetry, lastRetry), problem: errUnread,
 	}
 }
 
@@ -147,11 +149,11 @@ func (k *Keeper) heldLeases() metav1.ListOptions {
 }
 
 // sleep waits for the next reason to compare cloud and API server: something has changed, the next
-// event, or the retry of a failed step.
+// event, or time for what failed.
 func (k *Keeper) sleep(ctx context.Context, event time.Time, ok bool) {
 	k.rest(ctx, pause, nil)
-	if at, failed := k.retries.next(); failed && (!ok || at.Before(event)) {
-		event, ok = at, true
+	if again := k.clock.Now().Add(firstRetry); k.incomplete && (!ok || again.Before(event)) {
+		event, ok = again, true
 	}
 	if !ok {
 		select {
