@@ -189,9 +189,8 @@ func (d *diagnoser) notJoined(shared []SetResult, way Way, plan plan) {
 		cause, flags := d.cause(set.Groups)
 		f := found[cause]
 		if f == nil {
-			f = &Finding{Severity: Error, Reason: NotSimilar, Way: way, Flags: flags, Message: cause}
-			found[cause] = f
-			causes = append(causes, cause)
+			f = &Finding{Severity: Error, Reason: NotSimilar, Way: way, Flags: flags}
+			found[cause], causes = f, append(causes, cause)
 		}
 		f.Groups, f.Apart = append(f.Groups, set.Groups...), f.Apart+set.Apart
 	}

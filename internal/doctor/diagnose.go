@@ -192,29 +192,27 @@ func (d *diagnoser) scaleUps(balancing bool) {
 			Flags:   []string{"--frequent-loops-enabled=true"}, Remedy: "set the flag: loops follow each other at once while pods are pending",
 		})
 	}
+	f := Finding{Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split"}
+	split := "let evenkeel split the increases, and take the flag away"
 	switch {
 	case balancing:
 		d.note("Cluster Autoscaler balances by itself too, so evenkeel chooses the set, and Cluster Autoscaler splits over the groups that it takes for similar")
+		return
 	case err == nil && bound > mostPerScaleUp:
-		f := Finding{
-			Severity: Error, Reason: LargeScaleUps, Message: fmt.Sprintf("--%s is %d, and up to so many nodes go to one group whatever evenkeel chooses", name, bound),
-			Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split",
-		}
-		if way := d.expander(); way != WayExpander {
-			f.Way, f.Flags, f.Remedy = way, nil, "let evenkeel split the increases, as ProvisioningRequests need large ones"
-		}
-		d.find(f)
+		f.Severity, f.Reason = Error, LargeScaleUps
+		f.Message = fmt.Sprintf("--%s is %d, and up to so many nodes go to one group whatever evenkeel chooses", name, bound)
+		split = "let evenkeel split the increases, as ProvisioningRequests need large ones"
 	case err == nil && largest.Pods > bound:
-		f := Finding{
-			Severity: Warning, Reason: RequestTooLarge,
-			Message: fmt.Sprintf("the ProvisioningRequest %s has %d pods and may need as many nodes at once, but --%s is %d: then it is never provisioned", largest.Name, largest.Pods, name, bound),
-			Flags:   []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split",
-		}
-		if way := d.expander(); way != WayExpander {
-			f.Way, f.Flags, f.Remedy = way, nil, "let evenkeel split the increases, and take the flag away"
-		}
-		d.find(f)
+		f.Severity, f.Reason = Warning, RequestTooLarge
+		f.Message = fmt.Sprintf("the ProvisioningRequest %s has %d pods and may need as many nodes at once, but --%s is %d: then it is never provisioned",
+			largest.Name, largest.Pods, name, bound)
+	default:
+		return
 	}
+	if way := d.expander(); way != WayExpander {
+		f.Way, f.Flags, f.Remedy = way, nil, split
+	}
+	d.find(f)
 }
 
 func (d *diagnoser) status() {

@@ -228,8 +228,7 @@ func (f *fleet) plan(ignore []string) plan {
 	for _, key := range slices.Concat(ignore, late) {
 		more = append(more, "--balancing-ignore-label="+key)
 	}
-	isRatio := func(flag string) bool { return !strings.HasPrefix(flag, "--balancing-ignore-label=") }
-	labels := slices.DeleteFunc(slices.Clone(f.report.Stock.Flags), isRatio)
+	labels := slices.DeleteFunc(slices.Clone(f.report.Stock.Flags), func(flag string) bool { return !strings.HasPrefix(flag, "--balancing-ignore-label=") })
 	for _, needed := range [][]string{more, slices.Concat(labels, more), slices.Concat(f.report.Stock.Flags, more)} {
 		if wider, flags := f.widened(needed); f.effect && f.agrees(wider) {
 			return plan{flags: flags, without: without, possible: true}
@@ -294,7 +293,8 @@ func (f *fleet) deciding() []string {
 	keys = slices.DeleteFunc(keys, func(key string) bool {
 		return slices.Contains(places, key) || f.having(key) < len(f.templates) || !f.tells(key, sets)
 	})
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b)) })
+	rank := map[string]int{v1.LabelInstanceTypeStable: -1, v1.LabelInstanceType: 1} // which is deprecated
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), strings.Compare(a, b)) })
 	return keys
 }
 
@@ -309,14 +309,4 @@ func (f *fleet) tells(key string, sets [][]string) bool {
 		taken[first] = true
 	}
 	return true
-}
-
-func rank(label string) int {
-	switch label {
-	case v1.LabelInstanceTypeStable:
-		return 0
-	case v1.LabelInstanceType:
-		return 2 // deprecated
-	}
-	return 1
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -29,7 +30,7 @@ func (s *simulation) expectations(r *v1alpha1.ScenarioReport) []v1alpha1.Expecta
 	c.equalIfGiven("running", e.Running, r.Status.Running)
 	c.equalIfGiven("pending", e.Pending, r.Status.Pending)
 	if e.Sets != nil {
-		c.sets(sortedSets(e.Sets))
+		c.sets(e.Sets)
 	}
 	for i, d := range e.MaxDifference {
 		c.difference(i, d)
@@ -94,37 +95,31 @@ func (c *checks) subsets(want map[string]map[string]int32, spreads []v1alpha1.Wo
 
 // sets compares sets; the result has only those that are on one side.
 func (c *checks) sets(want [][]string) {
-	missing, extra := without(want, c.status.Sets), without(c.status.Sets, want)
-	if len(missing)+len(extra) == 0 {
+	expected, found := asTexts(want), asTexts(c.status.Sets)
+	if expected.Equal(found) {
 		c.equal("sets", len(want), len(c.status.Sets))
 		return
 	}
-	c.add("sets", describeSets(missing), describeSets(extra), false)
+	only := func(a, b sets.Set[string]) string { return strings.Join(sets.List(a.Difference(b)), " ") }
+	c.add("sets", only(expected, found), only(found, expected), false)
 }
 
-// without returns the sets that are not among others.
-func without(all, others [][]string) [][]string {
-	return slices.DeleteFunc(slices.Clone(all), func(set []string) bool {
-		return slices.ContainsFunc(others, func(o []string) bool { return slices.Equal(o, set) })
-	})
-}
-
-func describeSets(sets [][]string) string {
-	parts := make([]string, len(sets))
-	for i, set := range sets {
-		parts[i] = strings.Join(set, ",")
+func asTexts(all [][]string) sets.Set[string] {
+	texts := sets.New[string]()
+	for _, set := range all {
+		texts.Insert(strings.Join(slices.Sorted(slices.Values(set)), ","))
 	}
-	return strings.Join(parts, " ")
+	return texts
 }
 
 // difference compares the sizes of the named groups; without names, of every set.
 func (c *checks) difference(i int, d v1alpha1.ExpectDifference) {
-	sets := [][]string{d.Groups}
+	compared := [][]string{d.Groups}
 	if len(d.Groups) == 0 {
-		sets = c.status.Sets
+		compared = c.status.Sets
 	}
 	worst := 0
-	for _, set := range sets {
+	for _, set := range compared {
 		sizes := map[string]int{}
 		for _, name := range set {
 			sizes[name] = c.sizes[name]
@@ -150,15 +145,6 @@ func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
 		}
 	}
 	return apart(pods)
-}
-
-func sortedSets(sets [][]string) [][]string {
-	sorted := make([][]string, len(sets))
-	for i, set := range sets {
-		sorted[i] = slices.Sorted(slices.Values(set))
-	}
-	slices.SortFunc(sorted, slices.Compare)
-	return sorted
 }
 
 // said reports whether a text occurs in the report: in the timeline, in a group's
