@@ -30,7 +30,7 @@ func (s *simulation) populate(ctx context.Context) error {
 		if err != nil {
 			size = max(g.Size, len(g.Nodes)) // a fault hits the call
 		}
-		s.ledger.groups[g.ID] = &account{before: size}
+		s.groups[g.ID] = &groupRecord{before: size}
 	}
 	for _, object := range s.setup.Nodes {
 		n := &node{object: object, ready: takesPods(object), upSince: s.clock.Now(), downSince: deadSince(object)}

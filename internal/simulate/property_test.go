@@ -267,7 +267,8 @@ func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
 		scaledDown := 0
 		running, left := map[*pod]*node{}, map[*pod]*node{}
 		play(t, setup, func(s *simulation) {
-			if s.ledger.scaledDown > scaledDown {
+			now := sumOf(&runStatus{Timeline: s.timeline.rows}, v1alpha1.RowScaleDown, func(row *v1alpha1.TimelineRow) int { return row.Nodes })
+			if now > scaledDown {
 				checkMoved(t, s, running, left)
 			}
 			for _, p := range s.cluster.pods {
@@ -276,7 +277,7 @@ func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
 				}
 				running[p] = p.node
 			}
-			scaledDown = s.ledger.scaledDown
+			scaledDown = now
 		})
 	})
 }

@@ -28,7 +28,6 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 			End:        metav1.Duration{Duration: s.elapsed()},
 			Settled:    s.settled,
 			Rounds:     s.rounds,
-			ScaleUps:   s.ledger.scaleUps,
 			CloudCalls: s.calls,
 			Running:    len(s.cluster.pods) - len(waiting) - len(s.cluster.stranded()),
 			Pending:    len(waiting),
@@ -38,11 +37,13 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 		},
 	}
 	status := &r.Status
+	status.ScaleUps = sumOf(status, v1alpha1.RowScaleUp, func(*v1alpha1.TimelineRow) int { return 1 })
+	status.NodesScaledDown = sumOf(status, v1alpha1.RowScaleDown, func(row *v1alpha1.TimelineRow) int { return row.Nodes })
 	if err := s.reportGroups(ctx, status); err != nil {
 		return nil, err
 	}
 	status.LeftAlone, status.PendingPods = s.leftAlone, s.reportPending(waiting)
-	status.NodesScaledDown, status.WaitingNodes = s.ledger.scaledDown, s.reportWaiting()
+	status.WaitingNodes = s.reportWaiting()
 	status.WorkloadSpreads = s.reportSpreads()
 	s.reportHistory(status)
 	status.Expectations = s.expectations(r)
@@ -62,15 +63,16 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 		return err
 	}
 	status.Sets = sets
+	ordered, removed := s.timeline.changes()
 	for _, g := range s.setup.Cloud.Groups {
-		account := s.ledger.groups[g.ID]
+		record := s.groups[g.ID]
 		row := v1alpha1.GroupReport{
 			Name: g.ID, Zone: strings.Join(g.ZoneNames(), ","), Min: g.MinSize, Max: g.MaxSize,
-			Before: account.before, After: account.before + account.ordered - account.removed,
-			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
-			Pods: pods[g.ID], Set: numberOf[g.ID], Template: account.template, Why: steady(account.outcome.Reason),
-			Outcome: string(account.outcome.Outcome), Sizes: s.history.sizes(g.ID, account.before),
-			DiffersFrom: account.outcome.DiffersFrom, Differences: differences(account.outcome.Differences),
+			Before: record.before, After: record.before + ordered[g.ID] - removed[g.ID],
+			Ready: ready[g.ID], Ordered: ordered[g.ID], Removed: removed[g.ID],
+			Pods: pods[g.ID], Set: numberOf[g.ID], Template: record.template, Why: steady(record.outcome.Reason),
+			Outcome: string(record.outcome.Outcome), Sizes: s.history.sizes(g.ID, record.before),
+			DiffersFrom: record.outcome.DiffersFrom, Differences: differences(record.outcome.Differences),
 		}
 		if g.PricePerHour != 0 {
 			row.Price = amount(g.PricePerHour)
@@ -78,10 +80,9 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 		if size, err := s.cloud.TargetSize(ctx, g.ID); err == nil {
 			row.After = size
 		}
-		status.NodesOrdered += account.ordered
-		status.NodesRemoved += account.removed
 		status.Groups = append(status.Groups, row)
 	}
+	status.NodesOrdered, status.NodesRemoved = ordered.total(), removed.total()
 	slices.SortFunc(status.Groups, func(a, b v1alpha1.GroupReport) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }

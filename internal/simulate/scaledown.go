@@ -31,7 +31,11 @@ func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 		}
 	}
 	s.narrateScaleDown(at, down)
-	s.ledger.bookScaleDown(down)
+	for _, a := range down.Attempts {
+		if a.Shrank > 0 {
+			s.groups[a.Group].explain(autoscaler.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: "shrank: nodes were not needed"}, nil)
+		}
+	}
 	if len(down.Attempts) > 0 {
 		s.stirred = true
 	}
@@ -98,18 +102,6 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 			row := s.timeline.once(at, v1alpha1.RowWaiting, fmt.Sprintf("%s has unneeded nodes, but %s has to shrink first", o.Group, o.Behind))
 			row.Groups = []v1alpha1.GroupChange{{Name: o.Group, Behind: o.Behind}}
 		}
-	}
-}
-
-func (l *ledger) bookScaleDown(down *autoscaler.ScaleDown) {
-	for _, a := range down.Attempts {
-		if a.Shrank == 0 {
-			continue
-		}
-		account := l.groups[a.Group]
-		account.removed += a.Shrank
-		l.scaledDown += a.Shrank
-		account.explain(autoscaler.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: "shrank: nodes were not needed"}, nil)
 	}
 }
 

@@ -60,7 +60,7 @@ type simulation struct {
 	volumes   *volumeController
 	groupOf   map[string]string // group of the nodes given in the setup, by name
 	timeline  timeline
-	ledger    ledger
+	groups    groupRecords
 	history   *history
 	faults    faults
 
@@ -123,7 +123,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		daemons:   newDaemonController(checker, setup),
 		volumes:   newVolumeController(checker, setup),
 		timeline:  timeline{said: map[string]bool{}, failed: map[string]*failure{}},
-		ledger:    ledger{groups: map[string]*account{}},
+		groups:    groupRecords{},
 		groupOf:   map[string]string{},
 		moved:     map[string]int{},
 		nextScan:  clock.Now(),
@@ -315,7 +315,7 @@ func (s *simulation) round(ctx context.Context) {
 		s.noteScaleUp(up, pending)
 		s.narrate(at, up)
 		s.tellStory(at, up)
-		s.ledger.book(up)
+		s.groups.add(up)
 		s.stirred = s.stirred || len(up.Attempts) > 0 || len(up.Repairs) > 0
 		if slices.ContainsFunc(up.Attempts, func(a autoscaler.Attempt) bool { return a.Err == nil }) {
 			s.nextScan = later(s.clock.Now(), now.Add(loopTime)) // the next loop follows at once, whatever was granted

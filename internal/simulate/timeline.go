@@ -77,6 +77,23 @@ func (t *timeline) nodes(at time.Duration, what string, nodes tally, verb, more 
 	return row
 }
 
+// changes are the nodes that were ordered, and given up or removed, by group.
+func (t *timeline) changes() (ordered, removed tally) {
+	ordered, removed = tally{}, tally{}
+	for i := range t.rows {
+		row := &t.rows[i]
+		for _, g := range row.Groups {
+			switch {
+			case row.What == v1alpha1.RowScaleUp:
+				ordered[g.Name] += g.Nodes
+			case row.What == v1alpha1.RowScaleDown, row.What == v1alpha1.RowRepair && row.Error == "":
+				removed[g.Name] += g.Nodes
+			}
+		}
+	}
+	return ordered, removed
+}
+
 // tally counts nodes by group.
 type tally map[string]int
 

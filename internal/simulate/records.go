@@ -11,17 +11,11 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// ledger counts the nodes that were ordered and given back, by group.
-type ledger struct {
-	groups map[string]*account
-	// scaleUps counts the rounds in which groups grew.
-	scaleUps int
-	// scaledDown counts the nodes removed because they were not needed.
-	scaledDown int
-}
+// groupRecords say of each group why it has its size.
+type groupRecords map[string]*groupRecord
 
-type account struct {
-	before, ordered, removed int
+type groupRecord struct {
+	before int // its size at the start
 	// outcome is the latest of the most informative outcomes so far.
 	outcome autoscaler.GroupOutcome
 	// split is the scale-up that the outcome is from, if it balanced several groups.
@@ -29,6 +23,7 @@ type account struct {
 	// template is the source of the template when the group last grew or, if it has not, in the
 	// latest round.
 	template string
+	grew     bool
 }
 
 // split lists groups that were balanced together.
@@ -37,30 +32,25 @@ type split struct {
 	members []string // by name
 }
 
-func (l *ledger) book(r *autoscaler.ScaleUp) {
-	if r.Grew() > 0 {
-		l.scaleUps++
-	}
-	for _, a := range r.Attempts {
-		l.groups[a.Group].ordered += a.Grew
-	}
-	for _, repair := range r.Repairs {
-		if repair.Err == nil {
-			l.groups[repair.Group].removed += repair.Nodes
-		}
-	}
+func (all groupRecords) add(r *autoscaler.ScaleUp) {
 	levelled := &split{r.Decision.Chosen, r.Decision.Members}
 	for _, g := range r.Decision.Groups {
 		by := levelled
 		if len(levelled.members) < 2 || !slices.Contains(levelled.members, g.Group) {
 			by = nil
 		}
-		l.groups[g.Group].explain(g, by)
+		all[g.Group].explain(g, by)
 	}
 	for _, g := range r.Survey.Groups {
-		grown := slices.ContainsFunc(r.Attempts, func(a autoscaler.Attempt) bool { return a.Group == g.ID })
-		if a := l.groups[g.ID]; grown || a.ordered == 0 {
-			a.template = g.TemplateFrom
+		grown, tried := 0, false
+		for _, a := range r.Attempts {
+			if a.Group == g.ID {
+				grown, tried = grown+a.Grew, true
+			}
+		}
+		record := all[g.ID]
+		if record.grew = record.grew || grown > 0; tried || !record.grew {
+			record.template = g.TemplateFrom
 		}
 	}
 }
@@ -77,9 +67,9 @@ var telling = map[autoscaler.Outcome]int{
 	groupShrinks:              5,
 }
 
-func (a *account) explain(g autoscaler.GroupOutcome, by *split) {
-	if telling[g.Outcome] >= telling[a.outcome.Outcome] {
-		a.outcome, a.split = g, by
+func (r *groupRecord) explain(g autoscaler.GroupOutcome, by *split) {
+	if telling[g.Outcome] >= telling[r.outcome.Outcome] {
+		r.outcome, r.split = g, by
 	}
 }
 
@@ -102,7 +92,7 @@ func (s *simulation) sets() (sets [][]string, numberOf map[string]int, err error
 			return nil, nil, fmt.Errorf("node group %s: %w", g.ID, err)
 		}
 	}
-	sets = s.ledger.levelled(index)
+	sets = s.groups.levelled(index)
 	for _, set := range sets {
 		for _, name := range set {
 			index.Delete(name)
@@ -120,16 +110,16 @@ func (s *simulation) sets() (sets [][]string, numberOf map[string]int, err error
 }
 
 // levelled are the sets of the scale-ups in the reasons of groups.
-func (l *ledger) levelled(index *nodegroupset.Index) [][]string {
+func (all groupRecords) levelled(index *nodegroupset.Index) [][]string {
 	var found [][]string
 	for _, name := range index.Names() {
-		split := l.groups[name].split
+		split := all[name].split
 		if split == nil || slices.ContainsFunc(found, func(set []string) bool { return sets.New(set...).HasAll(split.members...) }) {
 			continue
 		}
 		joined := slices.Clone(split.members)
 		for _, other := range index.Similar(split.chosen) {
-			if by := l.groups[other]; by.split == nil && !slices.Contains(split.members, by.outcome.DiffersFrom) {
+			if by := all[other]; by.split == nil && !slices.Contains(split.members, by.outcome.DiffersFrom) {
 				joined = append(joined, other)
 			}
 		}
