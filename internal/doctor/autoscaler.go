@@ -58,8 +58,10 @@ func (o *Observation) AddWorkload(object any) bool {
 		return o.addTemplate("StatefulSet", &w.ObjectMeta, &w.Spec.Template.Spec, ptr.Deref(w.Spec.Replicas, 1), w.Status.ReadyReplicas)
 	case *v1.Pod:
 		ready := int32(0)
-		if slices.ContainsFunc(w.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue }) {
-			ready = 1
+		for _, c := range w.Status.Conditions {
+			if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+				ready = 1
+			}
 		}
 		return o.addTemplate("Pod", &w.ObjectMeta, &w.Spec, 1, ready)
 	}

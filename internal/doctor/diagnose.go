@@ -192,7 +192,8 @@ func (d *diagnoser) scaleUps(balancing bool) {
 			Flags:   []string{"--frequent-loops-enabled=true"}, Remedy: "set the flag: loops follow each other at once while pods are pending",
 		})
 	}
-	f := Finding{Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}, Remedy: "set the flag: groups end within as many nodes of the even split"}
+	f := Finding{Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}}
+	f.Remedy = "set the flag: groups end within as many nodes of the even split"
 	split := "let evenkeel split the increases, and take the flag away"
 	switch {
 	case balancing:
@@ -204,8 +205,8 @@ func (d *diagnoser) scaleUps(balancing bool) {
 		split = "let evenkeel split the increases, as ProvisioningRequests need large ones"
 	case err == nil && largest.Pods > bound:
 		f.Severity, f.Reason = Warning, RequestTooLarge
-		f.Message = fmt.Sprintf("the ProvisioningRequest %s has %d pods and may need as many nodes at once, but --%s is %d: then it is never provisioned",
-			largest.Name, largest.Pods, name, bound)
+		f.Message = fmt.Sprintf("the ProvisioningRequest %s has %d pods and may need as many nodes at once, "+
+			"but --%s is %d: then it is never provisioned", largest.Name, largest.Pods, name, bound)
 	default:
 		return
 	}

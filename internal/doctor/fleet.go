@@ -228,7 +228,9 @@ func (f *fleet) plan(ignore []string) plan {
 	for _, key := range slices.Concat(ignore, late) {
 		more = append(more, "--balancing-ignore-label="+key)
 	}
-	labels := slices.DeleteFunc(slices.Clone(f.report.Stock.Flags), func(flag string) bool { return !strings.HasPrefix(flag, "--balancing-ignore-label=") })
+	labels := slices.DeleteFunc(slices.Clone(f.report.Stock.Flags), func(flag string) bool {
+		return !strings.HasPrefix(flag, "--balancing-ignore-label=")
+	})
 	for _, needed := range [][]string{more, slices.Concat(labels, more), slices.Concat(f.report.Stock.Flags, more)} {
 		if wider, flags := f.widened(needed); f.effect && f.agrees(wider) {
 			return plan{flags: flags, without: without, possible: true}
@@ -289,7 +291,9 @@ func (f *fleet) deciding() []string {
 		keys = slices.Collect(maps.Keys(t.Node.Labels))
 		break
 	}
-	places := []string{v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion}
+	places := []string{
+		v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion,
+	}
 	keys = slices.DeleteFunc(keys, func(key string) bool {
 		return slices.Contains(places, key) || f.having(key) < len(f.templates) || !f.tells(key, sets)
 	})

@@ -72,7 +72,8 @@ var errUnread = errors.New("the nodes of the API server have not been read yet")
 func NewKeeper(client kubernetes.Interface, cloud Cloud, owner string, o KeeperOptions) *Keeper {
 	return &Keeper{
 		client: client, cloud: cloud, owner: owner, o: o, clock: clock.RealClock{},
-		wake: make(chan struct{}, 1), inherited: sets.New[types.UID](), backoff: flowcontrol.NewBackOff(firstRetry, lastRetry), problem: errUnread,
+		wake: make(chan struct{}, 1), inherited: sets.New[types.UID](),
+		backoff: flowcontrol.NewBackOff(firstRetry, lastRetry), problem: errUnread,
 	}
 }
 

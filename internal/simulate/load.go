@@ -49,7 +49,10 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	if err := d.Invalid(Validate(scenario)); err != nil {
 		return nil, err
 	}
-	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), objects: objectStore{}, groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
+	l := &loader{
+		document: d, spec: &scenario.Spec, files: files, interned: newInterner(), objects: objectStore{},
+		groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel),
+	}
 	l.takeObjects()
 	setup, err := l.load()
 	switch {

@@ -404,13 +404,10 @@ func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 	last := w.Arrive.Duration
 	for i, step := range w.Scale {
 		c.upTo(at.Child("scale").Index(i).Child("replicas"), step.Replicas, MaxPods)
-		if step.At.Duration < last {
-			c.Add(field.Invalid(at.Child("scale").Index(i).Child("at"), step.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
-		}
-		last = max(last, step.At.Duration)
+		last = c.notBefore(at.Child("scale").Index(i).Child("at"), step.At.Duration, last)
 	}
-	if w.Leave != nil && w.Leave.Duration < last {
-		c.Add(field.Invalid(at.Child("leave"), w.Leave.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+	if w.Leave != nil {
+		c.notBefore(at.Child("leave"), w.Leave.Duration, last)
 	}
 	c.rollouts(w, at)
 	c.podShape(&w.PodShape, at)

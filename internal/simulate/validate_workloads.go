@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -95,35 +96,36 @@ func (c *checker) workloadSpreads(s *v1alpha1.ScenarioSpec) {
 	}
 }
 
+// notBefore checks that a time is not before the last one, and returns the later of them.
+func (c *checker) notBefore(at *field.Path, d, last time.Duration) time.Duration {
+	if d < last {
+		c.Add(field.Invalid(at, d.String(), fmt.Sprintf("must not be before %v", last)))
+	}
+	return max(last, d)
+}
+
 // rollouts checks when a workload begins new revisions, and how many pods these may have.
 func (c *checker) rollouts(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 	last := w.Arrive.Duration
 	for i, rollout := range w.Rollouts {
-		if rollout.At.Duration < last {
-			c.Add(field.Invalid(at.Child("rollouts").Index(i).Child("at"), rollout.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
-		}
-		last = max(last, rollout.At.Duration)
+		last = c.notBefore(at.Child("rollouts").Index(i).Child("at"), rollout.At.Duration, last)
 	}
-	if kind := kindOfWorkload(w); kind != v1alpha1.WorkloadDeployment {
-		for _, f := range []struct {
-			name  string
-			given bool
-		}{{"rollouts", len(w.Rollouts) > 0}, {"maxSurge", w.MaxSurge != nil}, {"maxUnavailable", w.MaxUnavailable != nil}} {
-			if f.given {
-				c.Add(field.Forbidden(at.Child(f.name), "is for kind Deployment, not for "+kind))
-			}
-		}
-		return
-	}
+	kind := kindOfWorkload(w)
 	for _, f := range []struct {
 		name  string
+		given bool
 		value *intstr.IntOrString
-	}{{"maxSurge", w.MaxSurge}, {"maxUnavailable", w.MaxUnavailable}} {
-		if f.value == nil {
-			continue
-		}
-		if n, err := intstr.GetScaledValueFromIntOrPercent(f.value, 100, true); err != nil || n < 0 {
-			c.Add(field.Invalid(at.Child(f.name), f.value.String(), "must be a number or a percentage, 0 or more"))
+	}{
+		{"rollouts", len(w.Rollouts) > 0, nil},
+		{"maxSurge", w.MaxSurge != nil, w.MaxSurge},
+		{"maxUnavailable", w.MaxUnavailable != nil, w.MaxUnavailable},
+	} {
+		if f.given && kind != v1alpha1.WorkloadDeployment {
+			c.Add(field.Forbidden(at.Child(f.name), "is for kind Deployment, not for "+kind))
+		} else if f.value != nil {
+			if n, err := intstr.GetScaledValueFromIntOrPercent(f.value, 100, true); err != nil || n < 0 {
+				c.Add(field.Invalid(at.Child(f.name), f.value.String(), "must be a number or a percentage, 0 or more"))
+			}
 		}
 	}
 }
