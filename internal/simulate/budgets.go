@@ -152,7 +152,7 @@ func (c *cluster) moving() []*pod {
 			if p.unbound == nil {
 				object := *p.object
 				object.Spec.NodeName = ""
-				p.unbound = &pod{object: &object, workload: p.workload}
+				p.unbound = &pod{object: &object, owner: p.owner}
 			}
 			out = append(out, p.unbound)
 		}

@@ -57,12 +57,12 @@ func unowned(all []*pod) {
 // budgeted is a cluster with pods on one node.
 func budgeted(pods int, budgets ...*policyv1.PodDisruptionBudget) *cluster {
 	clock := newClock()
-	c := newCluster(newHistory(clock, nil, nil))
+	c := newCluster(newHistory(clock, nil))
 	c.budgets = newBudgets(budgets)
 	c.nodes = []*node{{object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, ready: true}}
 	for i := range pods {
 		isController := true
-		c.add(&pod{workload: fromFile, node: c.nodes[0], object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		c.add(&pod{node: c.nodes[0], object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprint("p", i), Labels: map[string]string{"number": fmt.Sprint(i)},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: &isController}},
 		}}})

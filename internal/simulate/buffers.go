@@ -114,7 +114,7 @@ func (s *simulation) keepRoom() {
 		if b.Workload >= 0 {
 			replicas = 0
 			for _, p := range s.cluster.pods {
-				if p.workload == b.Workload {
+				if p.owner != nil && p.owner.at == b.Workload {
 					replicas++
 				}
 			}
@@ -127,7 +127,7 @@ func (s *simulation) keepRoom() {
 		for n := len(own); n < want; n++ {
 			object := *b.Pod
 			object.Name, object.CreationTimestamp = fmt.Sprintf("capacity-buffer-%s-%d", b.Name, n+1), metav1.Time{Time: s.clock.Now()}
-			own = append(own, &pod{object: &object, workload: fromFile})
+			own = append(own, &pod{object: &object})
 		}
 		s.cluster.buffers[i] = own[:want:want]
 		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "room for %s of capacity buffer %s is wanted", spelling.Count(want, "pod"), b.Name)

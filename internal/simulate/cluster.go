@@ -49,7 +49,7 @@ type node struct {
 
 type pod struct {
 	object   *v1.Pod
-	workload int         // index in Setup.Workloads, or fromFile
+	owner    *managed    // nil: it is of a file
 	set      *revision   // of its workload; nil: it has none
 	assigned *assignment // to a subset; nil: none
 	node     *node       // nil: pending
@@ -64,11 +64,7 @@ type pod struct {
 func (p *pod) runs() bool { return p.node != nil }
 
 // managed reports whether the pod is not created again under the same name when it loses its node.
-func (p *pod) managed() bool {
-	return p.set != nil && !p.set.plain
-}
-
-const fromFile = -1
+func (p *pod) managed() bool { return p.owner != nil && !p.owner.plain }
 
 func newCluster(h *history) *cluster { return &cluster{byName: map[string]*node{}, history: h} }
 

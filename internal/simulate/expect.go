@@ -140,7 +140,7 @@ func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
 		}
 	}
 	for _, p := range s.cluster.pods {
-		if p.node != nil && p.workload != fromFile && s.setup.Workloads[p.workload].Name == e.Workload {
+		if p.node != nil && p.owner != nil && p.owner.Name == e.Workload {
 			pods[p.node.object.Labels[key]]++
 		}
 	}

@@ -15,8 +15,7 @@ import (
 
 // history keeps what happened to pods, nodes and sizes over time.
 type history struct {
-	clock     *virtualClock
-	workloads []Workload
+	clock *virtualClock
 
 	pods         []*podLife
 	waits        []time.Duration      // that ended with a node
@@ -34,9 +33,9 @@ type history struct {
 	runningSince time.Duration
 }
 
-func newHistory(clock *virtualClock, workloads []Workload, vanishes func(time.Duration, string) bool) *history {
+func newHistory(clock *virtualClock, vanishes func(time.Duration, string) bool) *history {
 	return &history{
-		clock: clock, workloads: workloads, vanishes: vanishes, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
+		clock: clock, vanishes: vanishes, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
 		running: map[string]int{}, machineTime: map[string]int64{},
 	}
 }
@@ -55,8 +54,8 @@ func (h *history) arrived(p *pod) {
 	p.life = &podLife{pending: h.now(), report: v1alpha1.PodReport{
 		Name: p.object.Namespace + "/" + p.object.Name, Subset: p.subset(), Arrived: metav1.Duration{Duration: h.now()},
 	}}
-	if p.workload != fromFile {
-		p.life.report.Workload = h.workloads[p.workload].key()
+	if p.owner != nil {
+		p.life.report.Workload = p.owner.key()
 	}
 	h.pods = append(h.pods, p.life)
 	if p.node != nil && p.node.downSince.IsZero() {

@@ -138,7 +138,7 @@ func (s *simulation) adoptOwned(p *pod) {
 			if len(m.Revisions) == 0 || m.Namespace != p.object.Namespace || ref.Kind != owner.Kind || ref.Name != owner.Name {
 				continue
 			}
-			p.workload, p.set = m.at, set
+			p.owner, p.set = m, set
 			if a, ok := workloadspread.AssignmentOf(p.object); ok && m.spread != nil && a.Name == m.spread.object.Name {
 				p.assigned = &assignment{subset: a.Subset, text: a.String(), uid: p.object.UID}
 			}

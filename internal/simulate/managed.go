@@ -39,8 +39,7 @@ type managed struct {
 // revision is a revision of a workload: a ReplicaSet, for a Deployment.
 type revision struct {
 	Revision
-	size  int
-	plain bool // as its workload
+	size int
 }
 
 func newManaged(at int, w *Workload, plain bool) *managed {
@@ -55,7 +54,7 @@ func newManaged(at int, w *Workload, plain bool) *managed {
 		if len(w.Rollouts) > 0 {
 			first = w.numbered(1)
 		}
-		m.sets = append(m.sets, &revision{Revision: first, plain: plain})
+		m.sets = append(m.sets, &revision{Revision: first})
 	}
 	return m
 }
@@ -252,7 +251,7 @@ func (s *simulation) sync(m *managed) bool {
 func (s *simulation) podsOf(m *managed) (own map[*revision][]*pod, available map[*revision]int) {
 	own, available = map[*revision][]*pod{}, map[*revision]int{}
 	for _, p := range s.cluster.pods {
-		if p.workload != m.at || p.set == nil || p.object.DeletionTimestamp != nil {
+		if p.owner != m || p.object.DeletionTimestamp != nil {
 			continue
 		}
 		own[p.set] = append(own[p.set], p)
@@ -312,7 +311,7 @@ func (s *simulation) create(m *managed, set *revision, number int) *pod {
 	if m.plain {
 		object.CreationTimestamp = metav1.Time{Time: s.clock.Now()}
 	}
-	p := &pod{workload: m.at, set: set}
+	p := &pod{owner: m, set: set}
 	if m.spread != nil {
 		if m.refusal = s.admit(m, p, &object, int32(number)); m.refusal != "" {
 			return nil
@@ -341,7 +340,7 @@ func (s *simulation) collectOrphans() bool {
 	orphans := s.cluster.orphans
 	s.cluster.orphans = nil
 	for _, m := range s.managed {
-		own, _ := partition(orphans, func(p *pod) bool { return p.workload == m.at })
+		own, _ := partition(orphans, func(p *pod) bool { return p.owner == m })
 		s.remove(m, own)
 		if len(own) > 0 {
 			s.stirred, s.reshuffle = true, true

@@ -49,7 +49,7 @@ func (s *simulation) populate(ctx context.Context) error {
 	if err := s.daemons.begin(s.cluster.nodes); err != nil {
 		return err
 	}
-	if err := s.volumes.provide(s.cluster.pods, s.setup.Workloads); err != nil {
+	if err := s.volumes.provide(s.cluster.pods); err != nil {
 		return err
 	}
 	if err := s.volumes.bind(s.cluster.pods); err != nil {
@@ -87,7 +87,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 		n.daemons = append(n.daemons, object)
 		return nil
 	}
-	p := &pod{object: object, workload: fromFile, node: n}
+	p := &pod{object: object, node: n}
 	s.adoptOwned(p)
 	s.cluster.add(p)
 	if n != nil && object.DeletionTimestamp != nil {
@@ -226,11 +226,7 @@ func (s *simulation) syncNodes() error {
 	s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesReady, up, "ready", "")
 	row := s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, down, "not ready any more", "")
 	row.Reason, row.Faults = v1alpha1.NodesNotReady, s.outages(down)
-	pending := ""
-	if lost > 0 {
-		pending = fmt.Sprintf("; %s pending again", spelling.Count(lost, "pod"))
-	}
-	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", pending)
+	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", lostPods(lost))
 	row.Reason, row.Pods, row.Faults = v1alpha1.NodesGone, lost, s.outages(gone)
 	return nil
 }
@@ -238,6 +234,13 @@ func (s *simulation) syncNodes() error {
 // outages returns the faults that affect nodes of these groups now.
 func (s *simulation) outages(nodes tally) []int {
 	return s.faults.outages(s.elapsed(), slices.Sorted(maps.Keys(nodes))...)
+}
+
+func lostPods(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s pending again", spelling.Count(n, "pod"))
 }
 
 // dropNodes removes nodes that the cloud no longer has. Their pods become pending again; it returns

@@ -94,7 +94,7 @@ func (s *simulation) requested() []*pod {
 	var out []*pod
 	for _, r := range s.model.Requests() {
 		for _, object := range r.Pods {
-			out = append(out, &pod{object: object, workload: fromFile})
+			out = append(out, &pod{object: object})
 		}
 	}
 	return out

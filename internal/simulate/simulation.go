@@ -111,7 +111,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		return nil, err
 	}
 	faults := newFaults(&setup.Cloud, setup.Shifts)
-	history := newHistory(clock, setup.Workloads, faults.vanishes)
+	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
 		setup: setup, clock: clock, cloud: cloud, checker: checker,
 		binder:    checker.Scheduler(),
@@ -265,7 +265,7 @@ func (s *simulation) bindPods() error {
 		return nil
 	}
 	s.reshuffle = false
-	if err := s.volumes.provide(s.cluster.waiting(), s.setup.Workloads); err != nil {
+	if err := s.volumes.provide(s.cluster.waiting()); err != nil {
 		return err
 	}
 	bound, err := s.schedule()

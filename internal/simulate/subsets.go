@@ -249,7 +249,7 @@ func (s *simulation) observed(m *managed) (in workloadspread.Input, of map[*v1.P
 	in = workloadspread.Input{Name: w.object.Name, State: w.state(s, m), Autoscaler: map[types.UID]workloadspread.ScaleUp{}}
 	of = map[*v1.Pod]*pod{}
 	for _, p := range s.cluster.pods {
-		if p.workload != m.at || !p.managed() || p.object.DeletionTimestamp != nil || !w.selector.Matches(labels.Set(p.object.Labels)) {
+		if p.owner != m || !p.managed() || p.object.DeletionTimestamp != nil || !w.selector.Matches(labels.Set(p.object.Labels)) {
 			continue
 		}
 		if p.assigned != nil && !p.assigned.scaleUp.Since.IsZero() && p.node == nil {
@@ -354,7 +354,7 @@ func (s *simulation) noteBound(bound []*pod) {
 	for _, m := range s.managed {
 		var own, waited []*pod
 		for _, p := range bound {
-			if p.workload == m.at {
+			if p.owner == m {
 				own = append(own, p)
 				if m.spread != nil && m.spread.hasWaited(p, s.elapsed()) {
 					waited = append(waited, p)

@@ -87,7 +87,7 @@ func TestCountsOfSpreadsEqualThePods(t *testing.T) {
 func checkManaged(t *rapid.T, s *simulation, m *managed) {
 	have, total := map[string]int32{}, 0
 	for _, p := range s.cluster.pods {
-		if p.workload != m.at {
+		if p.owner != m {
 			continue
 		}
 		if p.set != nil {

@@ -249,7 +249,7 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	c.groupName(at.Child("name"), g.Name)
 	c.zone(g, at)
 	c.NotNegative(at.Child("min"), &g.Min)
-	c.upTo(at.Child("size"), g.Size, fake.MaxNodes)
+	c.size(at.Child("size"), g.Size)
 	switch {
 	case g.Max == nil:
 		c.Add(field.Required(at.Child("max"), "how far may the group grow?"))
@@ -355,6 +355,9 @@ func (c *checker) noMachine(at *field.Path, name string) *field.Error {
 	return err
 }
 
+// size checks the number of nodes of a group at the start.
+func (c *checker) size(at *field.Path, n int32) { c.upTo(at, n, fake.MaxNodes) }
+
 func (c *checker) upTo(at *field.Path, n, most int32) {
 	c.NotNegative(at, &n)
 	if n > most {
@@ -375,7 +378,7 @@ func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
 		c.file(&from.FileSource, at)
 		c.NotNegative(at.Child("min"), from.Min)
 		c.NotNegative(at.Child("max"), from.Max)
-		c.upTo(at.Child("size"), ptr.Deref(from.Size, 0), fake.MaxNodes)
+		c.size(at.Child("size"), ptr.Deref(from.Size, 0))
 		c.nodeTimes(&from.NodeTimes, at)
 	})
 	admission.Each(specPath.Child("nodesFrom"), s.NodesFrom, c.file)

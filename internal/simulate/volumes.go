@@ -50,7 +50,7 @@ func newVolumeController(checker *predicates.Checker, setup *Setup) *volumeContr
 
 // provide makes the claims of pods that have none yet. The claim of an ephemeral volume exists as
 // long as its pod: an evicted pod is replaced by another pod with a new claim.
-func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
+func (v *volumeController) provide(pods []*pod) error {
 	for _, p := range pods {
 		evicted := v.ran[p] && p.node == nil
 		if len(p.object.Spec.Volumes) == 0 || v.made[p] && !evicted {
@@ -59,9 +59,9 @@ func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
 		v.made[p] = true
 		delete(v.ran, p)
 		var claims []*v1.PersistentVolumeClaim
-		if p.workload != fromFile {
-			for i := range workloads[p.workload].Claims {
-				claims = append(claims, ownClaim(p.object, &workloads[p.workload].Claims[i]))
+		if p.owner != nil {
+			for i := range p.owner.Claims {
+				claims = append(claims, ownClaim(p.object, &p.owner.Claims[i]))
 			}
 		}
 		for i := range p.object.Spec.Volumes {
