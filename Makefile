@@ -19,7 +19,12 @@ RELEASES := $(patsubst integrations/port/%.patch,%,$(wildcard integrations/port/
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
-RACE    ?= ./balancer/reconcile/... ./federation/... ./cloudprovider/... ./internal/controller/... ./expander/grpcexpander/... ./fake/... ./internal/fakecloud/... ./predicates/... ./internal/autoscaler/... ./internal/serving/... ./internal/webhooks/... ./sidecar/... ./workloadspread/admission/... ./workloadspread/reconcile/... ./workloadspread/store/... ./internal/simulate/...
+RACE    ?= ./balancer/reconcile/... ./cloudprovider/... ./deletioncost/reconcile/... ./expander/grpcexpander/... ./fake/... \
+	./federation/join/... ./federation/members/... ./federation/reconcile/... ./internal/controller/... ./internal/fakecloud/... \
+	./internal/linked/... ./internal/provisioning/... ./internal/serving/... ./internal/webhooks/... ./sidecar/cluster/... \
+	./workloadspread/admission/... ./workloadspread/reconcile/... ./workloadspread/store/...
+# Tests of packages that mostly compute: those that share something between goroutines.
+RACETESTS ?= ^Test(CheckerMayBeShared|QuestionsEnd|SteeringServed|ExpanderAlone|TheCloudIsSlow|TheJournalIs|ARequestTimesOut|AnIncrease|TheLeaderMoves|OneGroupDoesNotAnswer|TheSidecarIs|ProvisioningRequests|Detection|TheExpander)
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
 PKG       ?= ./...
 BENCH     ?= .
@@ -70,8 +75,9 @@ test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 	@$(foreach r,$(RELEASES),$(call port,$(r)) && (m=$(call linked,$(r)); . integrations/enter; $(GO) test $(TESTFLAGS) ./...) &&) :
 
-race: ## Run the tests of the concurrent packages under the race detector.
+race: ## Run the tests of what is concurrent under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
+	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) -run '$(RACETESTS)' ./predicates ./sidecar
 
 worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSets and WorkloadSpreads, more than test does (WORLDS=10000 FROM=0).
 	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
@@ -81,20 +87,21 @@ worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSe
 	@$(GO) test ./workloadspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsAfterQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./workloadspread/reconcile -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsWhateverFails$$' -loops $(WORLDS) -from $(FROM)
 
-nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 1,000 pods of WorkloadSpreads at once, 50,000 clusters with spread pods, 10,000 random fleets of each kind in simulate, ten times the draws of every property, a mixed fleet beside a stock Cluster Autoscaler where CLUSTER_AUTOSCALER_BINARY names one, and every fuzz target for five minutes.
+nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 1,000 pods of WorkloadSpreads at once, 50,000 clusters with spread pods, 10,000 random fleets of each kind in simulate, ten times the draws of every property, the tests on a control plane in their long form, a mixed fleet beside a stock Cluster Autoscaler where CLUSTER_AUTOSCALER_BINARY names one, and every fuzz target for five minutes.
 	@$(GO) test ./steering -count=1 -timeout 60m $(TESTFLAGS) -run '^TestModel$$' -deep
 	@$(GO) test ./topologyspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFitsAndScoresEqualThoseOfTheScheduler$$' -clusters 50000
 	@$(GO) test ./internal/simulate -count=1 -timeout 300m $(TESTFLAGS) -run '^TestModesOnRandomFleets$$' -fleets 10000
 	@RAPID_CHECKS=1000 $(GO) test ./... -count=1 -timeout 120m $(TESTFLAGS)
-	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFleetOfBalancers$$' . -balancers 500
+	@$(MAKE) e2e
+	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFleetOfBalancers$$' . -balancers 500
 	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFederatedLoad$$' . -federated 200 -federated-clusters 5 -federated-idle 1m
-	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestWorkloadSpreads$$/^worlds$$/^ten' . -spread-pods 100
+	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestWorkloadSpreads$$/^ten' . -spread-pods 100
 	@cd e2e && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestStockAutoscaler(OnAMixedFleet|IsNotFasterAloneOnMixedFleets|ProvisionsRequests)$$' . -mixed-for 20m
 	@$(MAKE) fuzz FUZZTIME=5m
 
 # These tests wait more than they work, so more of them run at a time than there are cores.
-e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
-	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m -parallel 2 $(TESTFLAGS) ./...
+e2e: ## Run the tests on a real control plane, built from source the first time (minutes; TESTFLAGS=-short has smaller loads).
+	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m -parallel 4 $(TESTFLAGS) ./...
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s PKG=./...).
 	@list=$$($(GO) test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \
