@@ -23,23 +23,6 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
-// What the API server makes of Balancers when it has nothing but their definition.
-func TestBalancerAPI(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else acts on what is created
-	c := balancerClient(ctx, t, plane)
-	t.Run("samples", func(t *testing.T) { acceptedSamples(ctx, t, c) })
-	t.Run("accepted", func(t *testing.T) { acceptedBalancers(ctx, t, c) })
-	t.Run("refused", func(t *testing.T) { refusedBalancers(ctx, t, c) })
-	t.Run("largest", func(t *testing.T) { largestBalancer(ctx, t, c) })
-	t.Run("defaults", func(t *testing.T) { balancerDefaults(ctx, t, c) })
-	t.Run("status", func(t *testing.T) { balancerStatus(ctx, t, c) })
-	t.Run("scale", func(t *testing.T) { balancerScale(ctx, t, c, plane.Config) })
-	t.Run("columns", func(t *testing.T) { balancerColumns(ctx, t, c, plane.Config) })
-}
-
 // balancerClient installs the definition of Balancers and returns a client that knows their type.
 func balancerClient(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) client.WithWatch {
 	t.Helper()

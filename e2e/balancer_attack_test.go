@@ -16,7 +16,7 @@ import (
 // Somebody replaces the Balancer by one without spec.replicas, in the middle of a fallback, again
 // and again, and at last deletes it and creates it anew: neither pending copies nor the replicas
 // that stand in for them are added up.
-func replicasTakenAway(ctx context.Context, t *testing.T, w *balancerWorld) {
+func replicasTakenAway(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "taken-away", zone{"a", 20}, zone{"b", 20}, zone{"c", 20})
 	s.balance(ctx, t, s.balancer(6, fallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), startsWithin, stableAfter)))
 	s.settles(ctx, t, "at first", state{sizes: map[string]int32{"a": 2, "b": 2, "c": 2}})
@@ -53,7 +53,7 @@ func replicasTakenAway(ctx context.Context, t *testing.T, w *balancerWorld) {
 
 // Something else gives a target another size whenever the Balancer has written it. After a few
 // rounds that is put right less often, and takes nothing away from the others.
-func secondWriter(ctx context.Context, t *testing.T, w *balancerWorld) {
+func secondWriter(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "second-writer", zone{"a", 20}, zone{"b", 20})
 	b := s.balancer(6, proportional(map[string]int32{"a": 1, "b": 1}))
 	s.balance(ctx, t, b)

@@ -17,7 +17,7 @@ import (
 
 // A target is deleted: its replicas run on the others. When it is there again it is given its
 // share.
-func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
+func recreatedTarget(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "recreated", zone{"a", 40}, zone{"b", 40}, zone{"c", 40})
 	s.balance(ctx, t, s.balancer(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1})))
 	s.settles(ctx, t, "at first", state{sizes: map[string]int32{"a": 4, "b": 4, "c": 4}})
@@ -46,7 +46,7 @@ func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 }
 
 // Targets that have no Scale, or are of no kind that is known, are set aside with their minimums.
-func unreadableTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
+func unreadableTargets(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "unreadable", zone{"a", 40}, zone{"b", 40})
 	s.create(ctx, t, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "settings"}})
 	b := s.balancer(10, proportional(map[string]int32{"a": 1, "b": 1, "plain": 1, "strange": 1}))
@@ -78,7 +78,7 @@ func unreadableTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 }
 
 // What two Balancers claim is written by neither, until one gives it up.
-func sharedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
+func sharedTarget(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "shared", zone{"a", 40}, zone{"b", 40}, zone{"c", 40})
 	other := *s
 	other.name, s.zones, other.zones = "other", []string{"a", "b"}, []string{"b", "c"}
@@ -111,7 +111,7 @@ func sharedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 }
 
 // A pod that two targets select makes both doubtful, and no other target.
-func overlappingSelectors(ctx context.Context, t *testing.T, w *balancerWorld) {
+func overlappingSelectors(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "overlapping", zone{"c", 40})
 	pair := map[string]string{"app": balancerName, "pair": "ab"}
 	for _, name := range []string{"a", "b"} {
@@ -151,7 +151,7 @@ func overlappingSelectors(ctx context.Context, t *testing.T, w *balancerWorld) {
 }
 
 // Whatever has a Scale is a target. A kind beyond those of apps takes a ClusterRole with a label.
-func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
+func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "kinds", zone{"deployment", 40})
 	for _, z := range []string{"statefulset", "replicaset", "rollout"} {
 		s.addNode(ctx, t, zone{z, 40})

@@ -29,28 +29,18 @@ import (
 // who look after nothing else.
 func TestBalancerFailures(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
-	w := newBalancerWorld(ctx, t)
+	ctx := t.Context() // each wait has a limit of its own
+	w := newBalancerCluster(ctx, t)
 	if err := w.Create(ctx, leaderRole()); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("shops", func(t *testing.T) {
-		for _, scenario := range []struct {
-			name string
-			run  func(context.Context, *testing.T, *balancerWorld)
-		}{
-			{"the leader is killed", killedLeader},
-			{"the leader is stopped", stoppedLeader},
-			{"the leader is frozen", frozenLeader},
-			{"a right is missing", missingRights},
-			{"scaled every second", scaledEverySecond}, // takes longest; the last one begins first
-		} {
-			t.Run(scenario.name, func(t *testing.T) {
-				t.Parallel()
-				scenario.run(ctx, t, w)
-			})
-		}
-	})
+	together(ctx, t, in(w, map[string]func(context.Context, *testing.T, *balancerCluster){
+		"the leader is killed":  killedLeader,
+		"the leader is stopped": stoppedLeader,
+		"the leader is frozen":  frozenLeader,
+		"a right is missing":    missingRights,
+		"scaled every second":   scaledEverySecond,
+	}))
 	t.Run("the API server restarts", func(t *testing.T) { restartedServer(ctx, t, w) })
 }
 
@@ -84,7 +74,7 @@ func (s *shop) hire(ctx context.Context, t *testing.T, user, role string, args .
 const ordinary = "evenkeel-controller"
 
 // scaled opens a shop with bounds that matter, whose Balancer asks for nothing yet.
-func (w *balancerWorld) scaled(ctx context.Context, t *testing.T, namespace string) *shop {
+func (w *balancerCluster) scaled(ctx context.Context, t *testing.T, namespace string) *shop {
 	t.Helper()
 	s := w.open(ctx, t, namespace, zone{"a", 60}, zone{"b", 60}, zone{"c", 60}, zone{"d", 60})
 	s.users = nil
@@ -148,7 +138,7 @@ func (s *shop) sizes(ctx context.Context, t *testing.T) (sizes map[string]int32,
 // Another number is asked for every second, zero among them. The targets never ask for fewer
 // together than was asked for since they last were as they should be, and are written once for each
 // change at most.
-func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerWorld) {
+func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.scaled(ctx, t, "scaled")
 	s.hire(ctx, t, "every-second", ordinary)
 	s.settles(ctx, t, "at first", s.due(ctx, t, 0))
@@ -156,7 +146,10 @@ func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerWorld) {
 	random := rand.New(rand.NewPCG(3, 14))
 	tick := clock.RealClock{}.NewTicker(time.Second)
 	defer tick.Stop()
-	const changes = 60
+	changes := 60
+	if testing.Short() {
+		changes = 20
+	}
 	asked, least, exact := int32(0), int32(0), 0
 	for i := range changes {
 		<-tick.C()
@@ -212,7 +205,7 @@ func (s *shop) untilWritten(ctx context.Context, t *testing.T) {
 
 // The API server goes away and comes back in the midst of changes. The controller survives, and
 // carries out the last.
-func restartedServer(ctx context.Context, t *testing.T, w *balancerWorld) {
+func restartedServer(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.scaled(ctx, t, "restarted")
 	// It is not to give up the leadership, however long the API server takes.
 	c := s.hire(ctx, t, "survivor", ordinary, "--leader-elect-lease-duration=120s", "--leader-elect-renew-deadline=110s", "--leader-elect-retry-period=1s")
@@ -288,7 +281,7 @@ func (s *shop) inTurn(t *testing.T) {
 
 // The leader is killed while it carries out a change. When its lease has run out the other one goes
 // on.
-func killedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
+func killedLeader(ctx context.Context, t *testing.T, w *balancerCluster) {
 	var zones []zone // so many that the change takes a while; their pods find no node
 	rates := map[string]int32{}
 	for i := range 30 {
@@ -328,7 +321,7 @@ func killedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 
 // The leader is stopped while it carries out a change. It hands the lease over, and the other one
 // does not wait for it to run out.
-func stoppedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
+func stoppedLeader(ctx context.Context, t *testing.T, w *balancerCluster) {
 	const lease = 10 * time.Minute
 	s := w.scaled(ctx, t, "stopped")
 	s.begin(t)
@@ -354,7 +347,7 @@ func stoppedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 
 // The leader is frozen, with all of its connections, until the other one leads. When it goes on it
 // finds that it leads no more, and ends.
-func frozenLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
+func frozenLeader(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.scaled(ctx, t, "frozen")
 	leads, _ := s.lead(ctx, t, brief...)
 	s.settles(ctx, t, "at first", s.due(ctx, t, 0))
@@ -389,7 +382,7 @@ func frozenLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 
 // A right that is missing is named in the status, and the controller goes on as soon as it is
 // granted.
-func missingRights(ctx context.Context, t *testing.T, w *balancerWorld) {
+func missingRights(ctx context.Context, t *testing.T, w *balancerCluster) {
 	var role rbacv1.ClusterRole
 	if err := w.Get(ctx, client.ObjectKey{Name: ordinary}, &role); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ type ledger struct {
 }
 
 // follow follows a namespace until the test ends.
-func follow(ctx context.Context, t *testing.T, w *balancerWorld, namespace string) *ledger {
+func follow(ctx context.Context, t *testing.T, w *balancerCluster, namespace string) *ledger {
 	t.Helper()
 	l := &ledger{running: map[types.UID]bool{}, generations: map[string]int64{}, statuses: map[string]int{}}
 	for _, list := range []client.ObjectList{&v1.PodList{}, &v1alpha1.BalancerList{}} {

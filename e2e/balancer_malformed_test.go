@@ -19,7 +19,7 @@ func TestMalformedBalancer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	w := newBalancerWorld(ctx, t)
+	w := newBalancerCluster(ctx, t)
 	definition := &unstructured.Unstructured{}
 	definition.SetAPIVersion("apiextensions.k8s.io/v1")
 	definition.SetKind("CustomResourceDefinition")

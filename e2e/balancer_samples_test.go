@@ -24,7 +24,7 @@ import (
 const (
 	balancerPage = "../docs/balancer.md"
 	// shownWithin is how long it may take until a command prints what the page shows.
-	shownWithin = 3 * time.Minute
+	shownWithin = settledWithin
 )
 
 // The worked examples of docs/balancer.md: the commands that the page shows are run, on the very
@@ -32,33 +32,32 @@ const (
 // that its manifests give it.
 func TestBalancerSamples(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
+	ctx := t.Context() // each wait has a limit of its own
 	plane := controlplane.Start(t, controlplane.Options{Args: map[controlplane.Program][]string{controlplane.ControllerManager: {
 		"--horizontal-pod-autoscaler-sync-period=1s",
 		"--horizontal-pod-autoscaler-downscale-stabilization=3s",
 		"--horizontal-pod-autoscaler-initial-readiness-delay=1s",
 		"--horizontal-pod-autoscaler-cpu-initialization-period=1s",
 	}}})
-	w := balancerWorldOf(ctx, t, plane)
+	w := withBalancers(ctx, t, plane)
 	createAll(ctx, t, plane, podMetricsInstalled)
 	w.controller(t)
 	if err := plane.AddNodes(ctx, sampleNodes()...); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("page", func(t *testing.T) {
-		for _, e := range examples(w) {
-			t.Run(e.name, func(t *testing.T) {
-				t.Parallel()
-				if err := w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}}); err != nil {
-					t.Fatal(err)
-				}
-				e.play(ctx, t, newKubectl(t, plane, w, e.name))
-			})
+	scenes := map[string]func(context.Context, *testing.T){}
+	for _, e := range examples(w) {
+		scenes[e.name] = func(ctx context.Context, t *testing.T) {
+			if err := w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}}); err != nil {
+				t.Fatal(err)
+			}
+			e.play(ctx, t, newKubectl(t, plane, w, e.name))
 		}
-	})
+	}
+	together(ctx, t, scenes)
 }
 
-// examples are those of the page, the longest one first.
+// examples are those of the page.
 func examples(c client.WithWatch) []example {
 	demand := &podLoad{client: c, namespace: "hpa"}
 	return []example{

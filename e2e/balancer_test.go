@@ -11,39 +11,29 @@ import (
 // the manifests give it.
 func TestBalancer(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
-	w := newBalancerWorld(ctx, t)
+	ctx := t.Context() // each wait has a limit of its own
+	w := newBalancerCluster(ctx, t)
 	w.controller(t)
-	t.Run("worlds", func(t *testing.T) {
-		for _, world := range []struct {
-			name string
-			run  func(context.Context, *testing.T, *balancerWorld)
-		}{
-			{"proportional", proportionalShares},
-			{"priority", priorityOverflow},
-			{"pods never created", refusedPods},
-			{"pods in a crash loop", crashLoop},
-			{"edited with pods in flight", editedInFlight},
-			{"a target deleted and recreated", recreatedTarget},
-			{"targets without a Scale", unreadableTargets},
-			{"a target of two Balancers", sharedTarget},
-			{"selectors that overlap", overlappingSelectors},
-			{"kinds of targets", kindsOfTargets},
-			{"a zone vanishes", vanishingZone},
-			{"replicas are taken away", replicasTakenAway},
-			{"a second writer", secondWriter},
-		} {
-			t.Run(world.name, func(t *testing.T) {
-				t.Parallel()
-				world.run(ctx, t, w)
-			})
-		}
-	})
+	together(ctx, t, in(w, map[string]func(context.Context, *testing.T, *balancerCluster){
+		"proportional":                   proportionalShares,
+		"priority":                       priorityOverflow,
+		"pods never created":             refusedPods,
+		"pods in a crash loop":           crashLoop,
+		"edited with pods in flight":     editedInFlight,
+		"a target deleted and recreated": recreatedTarget,
+		"targets without a Scale":        unreadableTargets,
+		"a target of two Balancers":      sharedTarget,
+		"selectors that overlap":         overlappingSelectors,
+		"kinds of targets":               kindsOfTargets,
+		"a zone vanishes":                vanishingZone,
+		"replicas are taken away":        replicasTakenAway,
+		"a second writer":                secondWriter,
+	}))
 	t.Run("quiet", func(t *testing.T) { w.quiet(ctx, t) })
 }
 
 // Replicas are shared by rates, whatever their number, within bounds.
-func proportionalShares(ctx context.Context, t *testing.T, w *balancerWorld) {
+func proportionalShares(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "proportional", zone{"a", 110}, zone{"b", 110})
 	sizes := func(a, b int32) state { return state{sizes: map[string]int32{"a": a, "b": b}} }
 	s.balance(ctx, t, s.balancer(10, proportional(map[string]int32{"a": 70, "b": 30})))
@@ -74,7 +64,7 @@ func proportionalShares(ctx context.Context, t *testing.T, w *balancerWorld) {
 }
 
 // The first target is filled, then the next; the minimum of the last holds whatever its turn.
-func priorityOverflow(ctx context.Context, t *testing.T, w *balancerWorld) {
+func priorityOverflow(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "priority", zone{"a", 110}, zone{"b", 110}, zone{"c", 110})
 	balanced := []string{v1alpha1.ConditionBalanced, v1alpha1.ConditionTargetsReadable}
 	b := s.balancer(3, priority("a", "b", "c"))

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// startsWithin is longer than pods take to start on a machine that has much else to do, mostly;
-	// where they take longer replicas come and go once more.
-	startsWithin = 4 * time.Second
+	// startsWithin is longer than pods take to start on a machine that has much else to do: where they take longer
+	// replicas come and go once more.
+	startsWithin = 10 * time.Second
 	stableAfter  = 2 * time.Second
 )
 
@@ -29,7 +29,7 @@ var inFallback = []string{v1alpha1.ConditionFallbackActive, v1alpha1.ConditionTa
 
 // A zone loses its nodes. The others run all replicas, and give them back when there are nodes
 // again.
-func vanishingZone(ctx context.Context, t *testing.T, w *balancerWorld) {
+func vanishingZone(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "vanishing", zone{"a", 20}, zone{"b", 20}, zone{"c", 20})
 	level := state{sizes: map[string]int32{"a": 3, "b": 3, "c": 3}}
 	s.balance(ctx, t, s.balancer(9, fallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), startsWithin, stableAfter)))
@@ -119,7 +119,7 @@ func (s *shop) podsOf(ctx context.Context, t *testing.T, target string) []v1.Pod
 
 // An admission refuses the pods of one target: there are none to be seen, and they count as not
 // started.
-func refusedPods(ctx context.Context, t *testing.T, w *balancerWorld) {
+func refusedPods(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "refused", zone{"a", 20}, zone{"b", 20})
 	binding := s.refuse(ctx, t, "a")
 	s.balance(ctx, t, s.balancer(4, fallback(priority("a", "b"), startsWithin, stableAfter)))
@@ -173,7 +173,7 @@ func (s *shop) refuse(ctx context.Context, t *testing.T, target string) *admissi
 }
 
 // Pods that run crash again and again: they count as not started, until they do no more.
-func crashLoop(ctx context.Context, t *testing.T, w *balancerWorld) {
+func crashLoop(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "crashing", zone{"a", 20}, zone{"b", 20})
 	level := state{sizes: map[string]int32{"a": 4, "b": 4}}
 	s.balance(ctx, t, s.balancer(8, fallback(proportional(map[string]int32{"a": 1, "b": 1}), startsWithin, stableAfter)))
@@ -224,7 +224,7 @@ func (s *shop) crashes(ctx context.Context, t *testing.T, pod *v1.Pod, again boo
 }
 
 // A Balancer is changed again and again while pods come and go, and ends as it is asked to last.
-func editedInFlight(ctx context.Context, t *testing.T, w *balancerWorld) {
+func editedInFlight(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "edited", zone{"a", 40}, zone{"b", 40}, zone{"c", 40})
 	const fewest = 10
 	s.balance(ctx, t, s.balancer(fewest, proportional(map[string]int32{"a": 1, "b": 1, "c": 1})))

@@ -430,7 +430,7 @@ func publishedEvents(ctx context.Context, t *testing.T, plane *controlplane.Cont
 
 func until(ctx context.Context, t *testing.T, what string, wanted func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, settledWithin, true, func(context.Context) (bool, error) { return wanted(), nil })
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, settledWithin, true, func(context.Context) (bool, error) { return wanted(), nil })
 	if err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}

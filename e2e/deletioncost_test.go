@@ -20,8 +20,8 @@ import (
 // that has no more rights than the manifests give it.
 func TestDeletionCost(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
-	w := newBalancerWorld(ctx, t)
+	ctx := t.Context() // each wait has a limit of its own
+	w := newBalancerCluster(ctx, t)
 	for i := range 6 {
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{v1.LabelTopologyZone: string(rune('a' + i%3))}}}
 		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("100Gi"), v1.ResourcePods: resource.MustParse("300")}
@@ -31,24 +31,18 @@ func TestDeletionCost(t *testing.T) {
 	}
 	flags := []string{"--controllers=deletioncost", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
 	running := w.controller(t, flags...)
-	t.Run("worlds", func(t *testing.T) {
-		for _, world := range []struct {
-			name string
-			run  func(context.Context, *testing.T, *leveled)
-		}{
-			{"one-by-one", levelOneByOne},
-			{"jumps", levelInJumps},
-			{"rollout", levelAfterARollout},
-			{"not-asked", notAsked},
-			{"namespace", askedByTheNamespace},
-			{"foreign", foreignCosts},
-		} {
-			t.Run(world.name, func(t *testing.T) {
-				t.Parallel()
-				world.run(ctx, t, newLeveled(ctx, t, w, world.name))
-			})
-		}
-	})
+	scenes := map[string]func(context.Context, *testing.T){}
+	for name, play := range map[string]func(context.Context, *testing.T, *leveled){
+		"one-by-one": levelOneByOne,
+		"jumps":      levelInJumps,
+		"rollout":    levelAfterARollout,
+		"not-asked":  notAsked,
+		"namespace":  askedByTheNamespace,
+		"foreign":    foreignCosts,
+	} {
+		scenes[name] = func(ctx context.Context, t *testing.T) { play(ctx, t, newLeveled(ctx, t, w, name)) }
+	}
+	together(ctx, t, scenes)
 	t.Run("nodes-lost", func(t *testing.T) { levelAfterALoss(ctx, t, newLeveled(ctx, t, w, "nodes-lost")) })
 	t.Run("killed", func(t *testing.T) {
 		running.Kill()
@@ -66,12 +60,12 @@ func TestDeletionCost(t *testing.T) {
 
 // leveled is a Deployment in a namespace of its own.
 type leveled struct {
-	*balancerWorld
+	*balancerCluster
 	namespace string
 	mark      controlplane.Mark
 }
 
-func newLeveled(ctx context.Context, t *testing.T, w *balancerWorld, namespace string) *leveled {
+func newLeveled(ctx context.Context, t *testing.T, w *balancerCluster, namespace string) *leveled {
 	t.Helper()
 	if err := w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
@@ -80,7 +74,7 @@ func newLeveled(ctx context.Context, t *testing.T, w *balancerWorld, namespace s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &leveled{balancerWorld: w, namespace: namespace, mark: mark}
+	return &leveled{balancerCluster: w, namespace: namespace, mark: mark}
 }
 
 // deploy creates the Deployment, with an annotation if request is not empty.

@@ -32,7 +32,7 @@ func TestDoctorOnAStockAutoscaler(t *testing.T) {
 	container.Image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1"
 	container.Command = []string{"./cluster-autoscaler", "--cloud-provider=externalgrpc", "--scale-down-enabled=false"}
 	c.flags = container.Command[2:]
-	c.prepare = func(ctx context.Context, t *testing.T, w *world) {
+	c.prepare = func(ctx context.Context, t *testing.T, w *trialRun) {
 		if err := w.plane.Client.Create(ctx, by); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestDoctorOnAStockAutoscaler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := newWorld(ctx, t, c, false)
+	w := startTrial(ctx, t, c, false)
 	w.play(ctx, t)
 	before := diagnose(t, w)
 	if len(before.Findings) != 1 || before.Findings[0].Reason != "BalancingOff" || before.Findings[0].NodesApart != 6 {
@@ -78,7 +78,7 @@ type diagnosis struct {
 }
 
 // diagnose asks the doctor about the cluster.
-func diagnose(t *testing.T, w *world) diagnosis {
+func diagnose(t *testing.T, w *trialRun) diagnosis {
 	t.Helper()
 	out, problems, code := evenkeel.Run(t, "doctor", "--kubeconfig="+w.plane.Kubeconfig, "-o", "json")
 	var d struct {

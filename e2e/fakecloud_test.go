@@ -32,17 +32,17 @@ func TestFakeCloud(t *testing.T) {
 	plane := controlplane.Start(t, controlplane.Options{Args: map[controlplane.Program][]string{
 		controlplane.Kwok: {"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake"}, // as it is installed
 	}})
-	t.Run("clouds", func(t *testing.T) { // ends before the control plane does
-		t.Run("growing", func(t *testing.T) { t.Parallel(); testGrowing(t, plane) })
-		t.Run("outage", func(t *testing.T) { t.Parallel(); testOutage(t, plane) })
-	})
+	together(t.Context(), t, in(plane, map[string]func(context.Context, *testing.T, *controlplane.ControlPlane){
+		"growing": testGrowing,
+		"outage":  testOutage,
+	}))
 	t.Run("API server restarts", func(t *testing.T) { testRestart(t, plane) })
 }
 
 // Ordered nodes boot, become ready when their time has come, run pods, and go
 // when they are deleted.
-func testGrowing(t *testing.T, plane *controlplane.ControlPlane) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	const boot, delay = 2 * time.Second, 4 * time.Second
 	groups := []string{"zone-a", "zone-b", "zone-c"}
@@ -109,8 +109,8 @@ func testGrowing(t *testing.T, plane *controlplane.ControlPlane) {
 
 // In an outage nodes do not answer, whatever kwok says, and the control plane
 // notices. Afterwards they do.
-func testOutage(t *testing.T, plane *controlplane.ControlPlane) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+func testOutage(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	down := v1alpha1.FaultWindow{From: metav1.Duration{Duration: 5 * time.Second}, Until: &metav1.Duration{Duration: 15 * time.Second}}
 	dark, bright := fakeGroup("dark", 0, 0), fakeGroup("bright", 0, 0)

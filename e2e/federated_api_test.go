@@ -17,23 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
-
-// What the API server makes of FederatedReplicaSets when it has nothing but their definition.
-func TestFederatedReplicaSetAPI(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{Bare: true})
-	c := balancerClient(ctx, t, plane)
-	until(ctx, t, "FederatedReplicaSets are served", func() bool { return c.List(ctx, &v1alpha1.FederatedReplicaSetList{}) == nil })
-	t.Run("accepted", func(t *testing.T) { acceptedFederated(ctx, t, c) })
-	t.Run("refused", func(t *testing.T) { refusedFederated(ctx, t, c) })
-	t.Run("largest", func(t *testing.T) { largestFederated(ctx, t, c) })
-	t.Run("samples", func(t *testing.T) { federatedSamples(ctx, t, plane, c) })
-	t.Run("life", func(t *testing.T) { federatedLife(ctx, t, c) })
-}
 
 // A FederatedReplicaSet that is valid; the cases below change some fields of it.
 const validFederated = `

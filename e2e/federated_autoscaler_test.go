@@ -23,7 +23,7 @@ import (
 
 // A HorizontalPodAutoscaler in the host, of its controller-manager, drives the sum over all clusters
 // by a metric of requests: five in a second for each replica.
-func (w *federatedWorld) autoscaled(ctx context.Context, t *testing.T) {
+func (w *federation) autoscaled(ctx context.Context, t *testing.T) {
 	var load atomic.Int64
 	load.Store(150)
 	w.serveMetric(ctx, t, "requests", &load)
@@ -72,7 +72,7 @@ func (w *federatedWorld) autoscaled(ctx context.Context, t *testing.T) {
 }
 
 // serveMetric serves a metric in the host, as an aggregated API.
-func (w *federatedWorld) serveMetric(ctx context.Context, t *testing.T, name string, value *atomic.Int64) {
+func (w *federation) serveMetric(ctx context.Context, t *testing.T, name string, value *atomic.Int64) {
 	t.Helper()
 	const group, version = "external.metrics.k8s.io", "v1beta1"
 	server := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 
 // The object is edited again and again while replicas move: in the end it is as the last edit says,
 // and all the time as many run as every edit asked for.
-func (w *federatedWorld) edited(ctx context.Context, t *testing.T) {
+func (w *federation) edited(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "edited", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 40, 0, evenly)
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 14, 13, 13), nil)

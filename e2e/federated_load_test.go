@@ -53,6 +53,9 @@ func TestFederatedLoad(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
+	if testing.Short() {
+		*loadObjects = min(*loadObjects, 8)
+	}
 	l := newLoad(ctx, t)
 	for _, phase := range []struct {
 		name string

@@ -3,11 +3,13 @@ package e2e
 import (
 	"context"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -19,9 +21,13 @@ import (
 func (s *stage) shortLoss(ctx context.Context, t *testing.T) {
 	for range 3 {
 		s.begin(ctx, t)
+		before := s.events(ctx, t, "cork", "ClusterLost")
 		short := s.restart(ctx, t, "cork")
 		s.settles(ctx, t, []int32{10, 10, 10}, nil)
 		if short {
+			if lost := s.events(ctx, t, "cork", "ClusterLost") - before; lost != 0 {
+				t.Errorf("%d events of a loss", lost)
+			}
 			s.wrote(ctx, t, "a short loss", 0, 0, 0)
 			s.bounds(t, "a short loss", 30, 30)
 			return
@@ -52,6 +58,9 @@ func (s *stage) longLoss(ctx context.Context, t *testing.T) {
 		t.Errorf("cork was written: %+v", d)
 	}
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
+	until(ctx, t, "events say so", func() bool {
+		return s.events(ctx, t, "cork", "ClusterLost") > 0 && s.events(ctx, t, "cork", "ClusterBack") > 0
+	})
 	s.wrote(ctx, t, "a long loss", 2, 2, 0)
 	s.bounds(t, "a long loss", 30, 60)
 	if _, _, gone := s.ledger.pods(s.namespace); !slices.Equal(gone, []int{5, 5, 0}) {
@@ -59,7 +68,8 @@ func (s *stage) longLoss(ctx context.Context, t *testing.T) {
 	}
 }
 
-// A cluster that hangs does not delay the others, and is left alone.
+// A cluster that accepts connections and never answers does not delay the others, which can get new
+// credentials meanwhile, and is left alone.
 func (s *stage) hangs(ctx context.Context, t *testing.T) {
 	s.begin(ctx, t)
 	if err := s.members["cork"].Pause(controlplane.APIServer); err != nil {
@@ -84,7 +94,12 @@ func (s *stage) hangs(ctx context.Context, t *testing.T) {
 		return true
 	})
 	t.Logf("after %v", time.Since(start).Round(time.Millisecond))
-	s.becomes(ctx, t, "cork", v1alpha1.ReasonOffline, v1alpha1.ReasonAccepted)
+	s.join(t, "berlin")
+	m := s.becomes(ctx, t, "cork", v1alpha1.ReasonOffline, v1alpha1.ReasonAccepted)
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable); !strings.Contains(c.Message, "did not answer in time") {
+		t.Errorf("%+v", c)
+	}
+	s.becomes(ctx, t, "berlin", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
 	resume()
 	s.edit(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) { spec.Replicas = new(int32(30)) })
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
@@ -121,7 +136,7 @@ func (s *stage) hostRestarted(ctx context.Context, t *testing.T) {
 }
 
 // restartEnded starts the controller again if it has ended.
-func (w *federatedWorld) restartEnded(t *testing.T) {
+func (w *federation) restartEnded(t *testing.T) {
 	t.Helper()
 	if syscall.Kill(w.controller.PID(), 0) == nil {
 		return
@@ -174,7 +189,7 @@ func (s *stage) leaders(ctx context.Context, t *testing.T) {
 }
 
 // holder is who leads.
-func (w *federatedWorld) holder(ctx context.Context, t *testing.T) string {
+func (w *federation) holder(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList
 	if err := w.client.List(ctx, &leases, client.InNamespace("evenkeel-system")); err != nil {

@@ -37,7 +37,7 @@ func (s *stage) changeLocal(ctx context.Context, t *testing.T, name string, chan
 
 // Somebody else sizes the Deployment in one member to 60, again and again. The others keep their shares. It is put
 // right a few times, then left alone and named, and put right again later, by itself.
-func (w *federatedWorld) sizedByOthers(ctx context.Context, t *testing.T) {
+func (w *federation) sizedByOthers(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "sized-by-others", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 30, 0, evenly)
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
@@ -70,7 +70,7 @@ func (w *federatedWorld) sizedByOthers(ctx context.Context, t *testing.T) {
 
 // A local object is deleted that has a finalizer of somebody else. It is not written while it is being deleted. Its
 // share runs elsewhere when it has not started in time, and returns as soon as the object is gone.
-func (w *federatedWorld) deletedSlowly(ctx context.Context, t *testing.T) {
+func (w *federation) deletedSlowly(ctx context.Context, t *testing.T) {
 	const finalizer = "example.com/wait"
 	s := w.open(ctx, t, "deleted-slowly", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 30, startup, evenly)

@@ -28,33 +28,32 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 )
 
-// What members do not take, and what tenants may have written there, over clusters that are real control
-// planes.
-func TestFederatedWritesAndTenants(t *testing.T) {
+// What members do not take, what tenants may have written there, and what happens when controllers or the API
+// server of the host fail, over clusters that are real control planes.
+func TestFederatedWritesAndFailures(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	w := &federatedWorld{fleetOfClusters: newFleetOfClusters(ctx, t)}
-	w.ledger = watchPods(ctx, t, w.members)
-	for _, name := range clusterNames {
-		w.join(t, name)
-	}
-	for _, name := range clusterNames {
-		w.becomes(ctx, t, name, v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
-	}
-	w.together(ctx, t, map[string]func(context.Context, *testing.T){
+	w := newFederation(ctx, t)
+	if !together(ctx, t, map[string]func(context.Context, *testing.T){
 		"a dead webhook": w.deadWebhook,
 		"the template is exactly what the object says": w.exactTemplate,
 		"a tenant":                 w.tenant,
 		"deleted with its orphans": w.orphanWins,
 		"somebody else sizes the Deployment in one member": w.sizedByOthers,
 		"a local object is deleted that has a finalizer":   w.deletedSlowly,
+	}) {
+		t.FailNow()
+	}
+	w.inTurn(ctx, t, []step{
+		{"the API server of the host is restarted in the middle of moves", (*stage).hostRestarted},
+		{"the leader is killed, and another one frozen, in the middle of moves", (*stage).leaders},
 	})
 }
 
 // Writes into a cluster fail because of a dead webhook. The status, an event and the explanation name it, the
 // share runs elsewhere, and returns when the webhook is gone.
-func (w *federatedWorld) deadWebhook(ctx context.Context, t *testing.T) {
+func (w *federation) deadWebhook(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "dead-webhook", anyRoom, anyRoom, anyRoom)
 	berlin := w.members["berlin"].Client
 	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "dead"}}
@@ -114,7 +113,7 @@ func (s *stage) happened(ctx context.Context, t *testing.T, reason, says string)
 
 // A Deployment of others is taken over, and changed by others later: nothing of theirs is left in its template. When the
 // object is deleted, it is left behind.
-func (w *federatedWorld) exactTemplate(ctx context.Context, t *testing.T) {
+func (w *federation) exactTemplate(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "exact", anyRoom, anyRoom, anyRoom)
 	berlin := w.members["berlin"].Client
 	d := emptyDeployment(s.namespace, "web")
@@ -163,7 +162,7 @@ func (w *federatedWorld) exactTemplate(ctx context.Context, t *testing.T) {
 }
 
 // A tenant with the token of an account in the host runs what it may create, and touches nothing that others run.
-func (w *federatedWorld) tenant(ctx context.Context, t *testing.T) {
+func (w *federation) tenant(ctx context.Context, t *testing.T) {
 	apply(ctx, t, w.host, "../controller/admission")
 	s := w.open(ctx, t, "tenants", anyRoom, anyRoom, anyRoom)
 	rights := []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.Group}, Resources: []string{"federatedreplicasets"}, Verbs: []string{"*"}}}
@@ -232,7 +231,7 @@ func (w *federatedWorld) tenant(ctx context.Context, t *testing.T) {
 }
 
 // account makes an account in the host with rights in a namespace, and returns a client with its token.
-func (w *federatedWorld) account(ctx context.Context, t *testing.T, namespace, name string, rules []rbacv1.PolicyRule) client.Client {
+func (w *federation) account(ctx context.Context, t *testing.T, namespace, name string, rules []rbacv1.PolicyRule) client.Client {
 	t.Helper()
 	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for _, o := range []client.Object{account, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules}} {
@@ -267,7 +266,7 @@ func bind(ctx context.Context, t *testing.T, c client.Client, namespace, role, a
 }
 
 // With --cascade=orphan the local objects stay, whatever the object says.
-func (w *federatedWorld) orphanWins(ctx context.Context, t *testing.T) {
+func (w *federation) orphanWins(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "orphan-wins", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 6, 0, evenly)
 	s.settles(ctx, t, []int32{2, 2, 2}, nil)

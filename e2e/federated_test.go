@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -29,15 +30,8 @@ func TestFederatedReplicaSets(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	w := &federatedWorld{fleetOfClusters: newFleetOfClusters(ctx, t)}
-	w.ledger = watchPods(ctx, t, w.members)
-	for _, name := range clusterNames {
-		w.join(t, name, "--region=eu", "--zone=eu-"+name)
-	}
-	for _, name := range clusterNames {
-		w.becomes(ctx, t, name, v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
-	}
-	if !w.together(ctx, t, map[string]func(context.Context, *testing.T){
+	w := newFederation(ctx, t)
+	if !together(ctx, t, map[string]func(context.Context, *testing.T){
 		"preferences": w.preferences,
 		"somebody deletes or changes a local object": w.meddled,
 		"a new template":                                 w.rollout,
@@ -55,31 +49,52 @@ func TestFederatedReplicaSets(t *testing.T) {
 	}) {
 		t.FailNow()
 	}
+	w.inTurn(ctx, t, []step{
+		{"credentials are rotated while it is scaled", (*stage).rotated},
+		{"a cluster is marked NoSchedule", (*stage).noSchedule},
+		{"a cluster leaves and joins", (*stage).leavesAndJoins},
+		{"an API server is away for a short time", (*stage).shortLoss},
+		{"an API server is away for a long time", (*stage).longLoss},
+		{"an API server hangs", (*stage).hangs},
+	})
+}
+
+// federation is a fleet whose clusters have joined, with what is known of their pods.
+type federation struct {
+	*fleetOfClusters
+	ledger *podLedger
+}
+
+func newFederation(ctx context.Context, t *testing.T) *federation {
+	t.Helper()
+	w := &federation{fleetOfClusters: newFleetOfClusters(ctx, t)}
+	w.ledger = watchPods(ctx, t, w.members)
+	for _, name := range clusterNames {
+		w.join(t, name, "--region=eu", "--zone=eu-"+name)
+	}
+	for _, name := range clusterNames {
+		w.becomes(ctx, t, name, v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
+	}
+	return w
+}
+
+// A step is what happens to one object that goes on as the step before has left it.
+type step struct {
+	name string
+	run  func(*stage, context.Context, *testing.T)
+}
+
+// inTurn takes one object with thirty replicas through steps that disturb a whole cluster.
+func (w *federation) inTurn(ctx context.Context, t *testing.T, steps []step) {
+	t.Helper()
 	s := w.open(ctx, t, "web", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 30, 0, v1alpha1.FederatedPreferences{Rebalance: true})
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
-	for _, step := range []struct {
-		name string
-		run  func(context.Context, *testing.T)
-	}{
-		{"credentials are rotated while it is scaled", s.rotated},
-		{"a cluster is marked NoSchedule", s.noSchedule},
-		{"a cluster leaves and joins", s.leavesAndJoins},
-		{"an API server is away for a short time", s.shortLoss},
-		{"an API server is away for a long time", s.longLoss},
-		{"an API server hangs", s.hangs},
-		{"the API server of the host is restarted in the middle of moves", s.hostRestarted},
-		{"the leader is killed, and another one frozen, in the middle of moves", s.leaders},
-	} {
-		if !t.Run(step.name, func(t *testing.T) { step.run(ctx, t) }) {
+	for _, step := range steps {
+		if !t.Run(step.name, func(t *testing.T) { step.run(s, ctx, t) }) {
 			t.FailNow() // the next ones go on from here
 		}
 	}
-}
-
-type federatedWorld struct {
-	*fleetOfClusters
-	ledger *podLedger
 }
 
 // evenly is preferences without entries.
@@ -114,7 +129,7 @@ func weights(of ...int32) map[string]v1alpha1.FederatedPreference {
 }
 
 // Without trouble every change writes each local object that changes once.
-func (w *federatedWorld) preferences(ctx context.Context, t *testing.T) {
+func (w *federation) preferences(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "preferences", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 50, 0, evenly)
 	last := []int32{0, 0, 0}
@@ -177,7 +192,7 @@ func (s *stage) sum(sizes []int32) (n int) {
 	return n
 }
 
-func (w *federatedWorld) meddled(ctx context.Context, t *testing.T) {
+func (w *federation) meddled(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "meddled", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 12, 0, evenly)
 	all := []int32{4, 4, 4}
@@ -208,7 +223,7 @@ func (w *federatedWorld) meddled(ctx context.Context, t *testing.T) {
 }
 
 // All clusters get a new template one after the other, each once, and no replica moves.
-func (w *federatedWorld) rollout(ctx context.Context, t *testing.T) {
+func (w *federation) rollout(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "rollout", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 12, 0, evenly)
 	s.settles(ctx, t, []int32{4, 4, 4}, nil)
@@ -242,7 +257,7 @@ func (w *federatedWorld) rollout(ctx context.Context, t *testing.T) {
 }
 
 // By default the local objects and their pods stay when the object is deleted.
-func (w *federatedWorld) orphaned(ctx context.Context, t *testing.T) {
+func (w *federation) orphaned(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "orphaned", anyRoom, anyRoom, anyRoom)
 	s.create(ctx, t, 6, 0, evenly)
 	s.settles(ctx, t, []int32{2, 2, 2}, nil)
@@ -262,18 +277,14 @@ func (w *federatedWorld) orphaned(ctx context.Context, t *testing.T) {
 }
 
 // A ReplicaSet of that name is overwritten, and its pods are adopted: they run on and count.
-func (w *federatedWorld) overwritten(ctx context.Context, t *testing.T) {
-	s := w.open(ctx, t, "overwritten")
-	for _, name := range clusterNames { // these pods choose no node of a stage
-		if err := w.members[name].AddNodes(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "any"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+func (w *federation) overwritten(ctx context.Context, t *testing.T) {
+	s := w.open(ctx, t, "overwritten", anyRoom, anyRoom, anyRoom)
 	berlin := w.members["berlin"].Client
 	labels := map[string]string{"app": "shop"}
 	r := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "shop"}}
 	r.Spec.Replicas, r.Spec.Selector, r.Spec.Template.Labels = new(int32(4)), &metav1.LabelSelector{MatchLabels: labels}, labels
 	r.Spec.Template.Spec.Containers = []v1.Container{{Name: "shop", Image: "shop:1"}}
+	r.Spec.Template.Spec.NodeSelector = map[string]string{"stage": s.namespace}
 	if err := berlin.Create(ctx, r); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +311,7 @@ func (w *federatedWorld) overwritten(ctx context.Context, t *testing.T) {
 	f := &v1alpha1.FederatedReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "shop"}}
 	own := map[string]v1alpha1.LabelValue{"app": "shop"}
 	f.Spec.Replicas, f.Spec.Selector.MatchLabels, f.Spec.Template.Metadata.Labels = new(int32(12)), own, own
-	f.Spec.Template.Spec.Raw = []byte(`{"containers": [{"name": "shop", "image": "shop:2"}]}`)
+	f.Spec.Template.Spec.Raw = fmt.Appendf(nil, `{"nodeSelector": {"stage": %q}, "containers": [{"name": "shop", "image": "shop:2"}]}`, s.namespace)
 	if err := w.client.Create(ctx, f); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,6 @@ var fleetBalancers = flag.Int("balancers", 60, "how many Balancers the fleet has
 const (
 	fleetNamespaces = 10
 	fleetNodes      = 10
-	fleetIdle       = 30 * time.Second
 	// fleetMost and fleetLeast bound the replicas of a Balancer: what its targets can have, and
 	// what they must.
 	fleetLeast, fleetMost = 4, 7
@@ -49,11 +48,15 @@ func TestFleetOfBalancers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
+	idle := 30 * time.Second
+	if testing.Short() {
+		*fleetBalancers, idle = min(*fleetBalancers, 20), 5*time.Second
+	}
 	f := newFleet(ctx, t)
 	for _, phase := range []struct {
 		name string
 		run  func(context.Context, *testing.T)
-	}{{"created", f.created}, {"one by one", f.oneByOne}, {"idle", f.idle}, {"memory", f.memory}, {"all at once", f.allAtOnce}} {
+	}{{"created", f.created}, {"one by one", f.oneByOne}, {"idle", func(ctx context.Context, t *testing.T) { f.idle(ctx, t, idle) }}, {"memory", f.memory}, {"all at once", f.allAtOnce}} {
 		if !t.Run(phase.name, func(t *testing.T) { phase.run(ctx, t) }) {
 			t.FailNow()
 		}
@@ -62,7 +65,7 @@ func TestFleetOfBalancers(t *testing.T) {
 
 // balancerFleet is the Balancers and what is around them.
 type balancerFleet struct {
-	*balancerWorld
+	*balancerCluster
 	process   *evenkeel.Controller
 	balancers []*v1alpha1.Balancer // as they were asked for last
 	sizes     *sizes
@@ -70,7 +73,7 @@ type balancerFleet struct {
 }
 
 func newFleet(ctx context.Context, t *testing.T) *balancerFleet {
-	f := &balancerFleet{balancerWorld: newBalancerWorld(ctx, t), random: rand.New(rand.NewPCG(7, 8))}
+	f := &balancerFleet{balancerCluster: newBalancerCluster(ctx, t), random: rand.New(rand.NewPCG(7, 8))}
 	for i := range fleetNodes {
 		if err := f.plane.AddNodes(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}}); err != nil {
 			t.Fatal(err)
@@ -132,9 +135,9 @@ func (f *balancerFleet) oneByOne(ctx context.Context, t *testing.T) {
 }
 
 // idle sees to it that nothing is written while nothing changes.
-func (f *balancerFleet) idle(ctx context.Context, t *testing.T) {
+func (f *balancerFleet) idle(ctx context.Context, t *testing.T, long time.Duration) {
 	mark := f.mark(t)
-	ctx, cancel := context.WithTimeout(ctx, fleetIdle)
+	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, time.Second, false, func(context.Context) (bool, error) {
 		return len(f.written(t, mark)) > 0, nil

@@ -32,7 +32,7 @@ func TestLinkedAutoscalerLetsIdleNodesGo(t *testing.T) {
 
 	const unneeded, deferral = 10 * time.Second, 20 * time.Second
 	c := trial{groups: zones("m", 20, 3, 5, 5), mins: map[string]int64{"m-a": 1}, demands: []demand{{machine: "m", pods: 0, perNode: 1}}}
-	w := &world{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
+	w := &trialRun{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
 	cloud := evenkeel.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.workloads["m"] = deployment("m", 0, resource.MustParse("1900m"))

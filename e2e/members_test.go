@@ -23,7 +23,8 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 )
 
-// The life of members, on real API servers.
+// The life of members, on real API servers. What their loss means for what runs there is shown by
+// TestFederatedReplicaSets.
 func TestMemberClusters(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -40,10 +41,7 @@ func TestMemberClusters(t *testing.T) {
 		{"joining twice", refusedJoins},
 		{"credentials that cannot be used", unusableCredentials},
 		{"credentials are rotated without a restart", rotatedCredentials},
-		{"an API server is killed for a short time", shortLoss},
-		{"an API server is killed for a long time", longLoss},
-		{"an API server hangs", hangs},
-		{"the controller is restarted while a member is lost", restartedWhileLost},
+		{"a member is lost, and the controller restarted meanwhile", lostMember},
 		{"nothing is written while nothing changes", quietMembers},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(ctx, t, f) }) {

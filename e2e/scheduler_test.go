@@ -85,9 +85,9 @@ var handMade = []struct {
 	{"a database in the third zone", with(labelled("db"), apart("db", v1.LabelTopologyZone)), true},
 	{"a database without a zone left", with(labelled("db"), apart("db", v1.LabelTopologyZone)), false},
 	{"kept away by the databases' own rule", with(labelled("db")), false},
-	{"next to a database", with(together("db", v1.LabelTopologyZone)), true},
-	{"next to what does not exist", with(together("cache", v1.LabelTopologyZone)), false},
-	{"next to itself", with(labelled("cache"), together("cache", v1.LabelHostname)), true},
+	{"next to a database", with(nextTo("db", v1.LabelTopologyZone)), true},
+	{"next to what does not exist", with(nextTo("cache", v1.LabelTopologyZone)), false},
+	{"next to itself", with(labelled("cache"), nextTo("cache", v1.LabelHostname)), true},
 	{"spread, first in zone a", with(labelled("web"), spread("web"), selecting(v1.LabelTopologyZone, "a")), true},
 	{"spread, too many in zone a", with(labelled("web"), spread("web"), selecting(v1.LabelTopologyZone, "a")), false},
 	{"spread, first in zone c", with(labelled("web"), spread("web"), selecting(v1.LabelTopologyZone, "c")), true},
@@ -225,7 +225,7 @@ func draw(r *rand.Rand) []change {
 		out = append(out, apart(of("db", "web", "cache", "batch"), of(v1.LabelTopologyZone, v1.LabelHostname)))
 	}
 	if some(8) {
-		out = append(out, together(of(app, "web", "cache"), of(v1.LabelTopologyZone, v1.LabelHostname)))
+		out = append(out, nextTo(of(app, "web", "cache"), of(v1.LabelTopologyZone, v1.LabelHostname)))
 	}
 	if some(5) {
 		out = append(out, spread(app))
@@ -320,7 +320,7 @@ func apart(app, topology string) change {
 	}
 }
 
-func together(app, topology string) change {
+func nextTo(app, topology string) change {
 	return func(p *v1.Pod) {
 		rules := p.Spec.Affinity.PodAffinity
 		rules.RequiredDuringSchedulingIgnoredDuringExecution = append(rules.RequiredDuringSchedulingIgnoredDuringExecution, term(app, topology))

@@ -74,10 +74,10 @@ func expanderTrials(t *testing.T) []expanderTrial {
 	silent := pods("30 pods without a status of the autoscaler", 30)
 	silent.flags = []string{"--write-status-configmap=false"}
 	killed := slow(pods("12 pods while the expander is killed", 12))
-	killed.mishap = afterOrders(3, func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar) })
+	killed.mishap = afterOrders(3, func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.sidecar) })
 	lost := slow(pods("12 pods while one of two replicas is killed", 12))
 	lost.replica = true
-	lost.mishap = afterOrders(3, func(_ context.Context, _ *testing.T, w *world) {
+	lost.mishap = afterOrders(3, func(_ context.Context, _ *testing.T, w *trialRun) {
 		if w.sidecar != nil {
 			w.sidecar.Kill()
 		}
@@ -85,7 +85,7 @@ func expanderTrials(t *testing.T) []expanderTrial {
 	frozen := pods("12 pods of which the first is not answered", 12)
 	frozen.question = frozenFor(t, deadline+500*time.Millisecond)
 	restarted := slow(pods("12 pods while the autoscaler is killed", 12))
-	restarted.mishap = afterOrders(2, func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.autoscaler) })
+	restarted.mishap = afterOrders(2, func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.autoscaler) })
 	unready := failures[1]
 	many, demands := sets("cdefghijklmn", 25)
 	// With --salvo-scale-up the autoscaler orders nodes too many for pods with a spread, by itself too.
@@ -139,7 +139,7 @@ func (e *expanderTrial) play(t *testing.T) {
 				if way.salvo {
 					apart += e.forgotten
 				}
-				with.check = func(ctx context.Context, t *testing.T, w *world) { w.level(ctx, t, apart) }
+				with.check = func(ctx context.Context, t *testing.T, w *trialRun) { w.level(ctx, t, apart) }
 			}
 			t.Run(way.String(), func(t *testing.T) { t.Parallel(); endings[i] = with.play(t, true) })
 		}
@@ -176,7 +176,7 @@ func (e *expanderTrial) compare(t *testing.T, w way, got, than *ending) {
 }
 
 // level fails the test if a set is further from every exact split than a bound.
-func (w *world) level(ctx context.Context, t *testing.T, bound int64) {
+func (w *trialRun) level(ctx context.Context, t *testing.T, bound int64) {
 	t.Helper()
 	sizes := w.sizes(ctx, t)
 	for _, d := range w.demands {

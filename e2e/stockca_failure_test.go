@@ -36,9 +36,9 @@ type comparison struct {
 	trial
 	waves []wave
 	// acts are played in place of them, and return how long what they wait for took.
-	acts func(ctx context.Context, t *testing.T, w *world) []time.Duration
+	acts func(ctx context.Context, t *testing.T, w *trialRun) []time.Duration
 	// check looks at what the sidecar has made of it; nil if the sizes are a matter of luck.
-	check func(ctx context.Context, t *testing.T, w *world)
+	check func(ctx context.Context, t *testing.T, w *trialRun)
 }
 
 var failures = []comparison{
@@ -135,7 +135,7 @@ func (c *comparison) play(t *testing.T, balanced bool) *ending {
 	defer cancel()
 	one := c.trial
 	one.flags = append([]string{balancing}, one.flags...) // those of the trial win
-	w := newWorld(ctx, t, one, balanced)
+	w := startTrial(ctx, t, one, balanced)
 	if c.pinned > 0 {
 		w.pin(ctx, t, c.pinned, "zone-b")
 	}
@@ -165,7 +165,7 @@ func (c *comparison) play(t *testing.T, balanced bool) *ending {
 }
 
 // playWaves returns how long each of the waves that are waited for took.
-func (w *world) playWaves(ctx context.Context, t *testing.T, waves []wave) []time.Duration {
+func (w *trialRun) playWaves(ctx context.Context, t *testing.T, waves []wave) []time.Duration {
 	t.Helper()
 	w.began = time.Now()
 	var took []time.Duration
@@ -193,7 +193,7 @@ func (w *world) playWaves(ctx context.Context, t *testing.T, waves []wave) []tim
 }
 
 // within is how long it took since something began until pods ran; never if patience was exhausted.
-func (w *world) within(ctx context.Context, t *testing.T, began time.Time, run func(context.Context) error) time.Duration {
+func (w *trialRun) within(ctx context.Context, t *testing.T, began time.Time, run func(context.Context) error) time.Duration {
 	t.Helper()
 	patient, cancel := context.WithTimeout(ctx, patience+2*w.boot)
 	defer cancel()
@@ -208,7 +208,7 @@ func (w *world) within(ctx context.Context, t *testing.T, began time.Time, run f
 }
 
 // more adds pods that are like those of the first demand, but for a change; nil for none.
-func (w *world) more(ctx context.Context, t *testing.T, name string, pods int32, change func(*v1.PodTemplateSpec)) *appsv1.Deployment {
+func (w *trialRun) more(ctx context.Context, t *testing.T, name string, pods int32, change func(*v1.PodTemplateSpec)) *appsv1.Deployment {
 	t.Helper()
 	d := w.workloads[w.demands[0].machine].DeepCopy()
 	d.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: d.Namespace}
@@ -234,7 +234,7 @@ func waitUntil(ctx context.Context, at time.Time) error {
 }
 
 // ordered64 is how many nodes were ordered, by group.
-func (w *world) ordered64() map[string]int64 {
+func (w *trialRun) ordered64() map[string]int64 {
 	out := map[string]int64{}
 	for _, c := range autoscaler.Increases(w.ordered.Calls()) {
 		out[c.Group] += int64(c.Delta)

@@ -20,7 +20,7 @@ import (
 
 // figures are what a fleet costs, and how long its pods wait. Those of daemon sets do not count.
 type figures struct {
-	world       *world
+	run         *trialRun
 	began, seen time.Time
 	calls       int // that had been made before
 	nodes       time.Duration
@@ -36,10 +36,10 @@ type figures struct {
 	errors  int
 }
 
-func newFigures(w *world) *figures {
+func newFigures(w *trialRun) *figures {
 	now := time.Now()
 	return &figures{
-		world: w, began: now, seen: now, calls: len(w.ordered.Calls()),
+		run: w, began: now, seen: now, calls: len(w.ordered.Calls()),
 		uneven: map[string]time.Duration{}, waiting: map[types.UID]time.Time{}, ran: map[types.UID]bool{}, methods: map[string]int{},
 	}
 }
@@ -48,7 +48,7 @@ func newFigures(w *world) *figures {
 func (f *figures) look(ctx context.Context, now time.Time) {
 	var nodes v1.NodeList
 	var pods v1.PodList
-	if f.world.plane.Client.List(ctx, &nodes) != nil || f.world.plane.Client.List(ctx, &pods) != nil {
+	if f.run.plane.Client.List(ctx, &nodes) != nil || f.run.plane.Client.List(ctx, &pods) != nil {
 		return // the next one will do
 	}
 	passed := now.Sub(f.seen)
@@ -59,7 +59,7 @@ func (f *figures) look(ctx context.Context, now time.Time) {
 		sizes[nodes.Items[i].Annotations[groupAnnotation]]++
 	}
 	bounds := map[string][2]int{} // least and most, by machine
-	for _, g := range f.world.groups {
+	for _, g := range f.run.groups {
 		n := sizes[g.name]
 		b, ok := bounds[g.machine]
 		if !ok {
@@ -103,11 +103,11 @@ func (f *figures) lookAtPods(pods []v1.Pod, now time.Time, passed time.Duration)
 // end counts calls and lines.
 func (f *figures) end(t *testing.T) {
 	t.Helper()
-	for _, c := range f.world.ordered.Calls()[f.calls:] {
+	for _, c := range f.run.ordered.Calls()[f.calls:] {
 		f.methods[c.Method]++
 	}
 	slices.Sort(f.waits)
-	log, err := os.Open(f.world.autoscaler.Log)
+	log, err := os.Open(f.run.autoscaler.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func figureRows(alone, with *figures) string {
 	row("pods that ran / went before / still wait", func(f *figures) any { return fmt.Sprintf("%d / %d / %d", len(f.waits), f.gone, len(f.waiting)) })
 	row("pending pod-seconds", func(f *figures) any { return int(f.pending.Seconds()) })
 	row("seconds with a difference above 1, all sets", func(f *figures) any { return int(f.skewed().Seconds()) })
-	for _, d := range alone.world.demands {
+	for _, d := range alone.run.demands {
 		row("of set "+d.machine, func(f *figures) any { return int(f.uneven[d.machine].Seconds()) })
 	}
 	row("error lines of CA", func(f *figures) any { return f.errors })
@@ -165,7 +165,7 @@ func figureRows(alone, with *figures) string {
 }
 
 func (f *figures) orderedNodes() (sum int) {
-	for _, c := range autoscaler.Increases(f.world.ordered.Calls()[f.calls:]) {
+	for _, c := range autoscaler.Increases(f.run.ordered.Calls()[f.calls:]) {
 		sum += c.Delta
 	}
 	return sum

@@ -143,7 +143,7 @@ func withVolume(zone string) func(*v1.PodTemplateSpec) {
 }
 
 // prepareFleet adds what is there beside plain deployments, all of them without pods.
-func prepareFleet(ctx context.Context, t *testing.T, w *world) {
+func prepareFleet(ctx context.Context, t *testing.T, w *trialRun) {
 	t.Helper()
 	objects := []client.Object{
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
@@ -206,7 +206,7 @@ func playFleet(t *testing.T, balanced bool) *figures {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *mixedFor+10*time.Minute)
 	defer cancel()
-	w := newWorld(ctx, t, mixedFleet(*mixedFor), balanced)
+	w := startTrial(ctx, t, mixedFleet(*mixedFor), balanced)
 	if err := waitUntil(ctx, w.cloud.Add(mixedStart)); err != nil {
 		t.Fatal(err)
 	}

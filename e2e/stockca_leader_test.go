@@ -20,7 +20,7 @@ import (
 // it orders nothing. When it leads again, the rest is ordered once.
 func TestStockAutoscalerFrozenLeaderOrdersNothing(t *testing.T) {
 	autoscaler.Binary(t)
-	freeze := func(t *testing.T, w *world) {
+	freeze := func(t *testing.T, w *trialRun) {
 		t.Helper()
 		for _, pid := range []int{w.sidecar.PID(), w.autoscaler.PID()} {
 			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -35,9 +35,9 @@ func TestStockAutoscalerFrozenLeaderOrdersNothing(t *testing.T) {
 			c := trial{groups: zones("m", 40, 0, 0, 0), demands: []demand{{machine: "m", pods: 60, perNode: 2}}, boot: 20 * time.Second}
 			frozen := make(chan struct{})
 			if name == "at the first question" {
-				c.question = func(w *world) { freeze(t, w); close(frozen) }
+				c.question = func(w *trialRun) { freeze(t, w); close(frozen) }
 			}
-			w := newWorld(ctx, t, c, true)
+			w := startTrial(ctx, t, c, true)
 			w.began = clock.RealClock{}.Now()
 			workload := w.workloads["m"]
 			*workload.Spec.Replicas += 60
@@ -89,7 +89,7 @@ func TestStockAutoscalerFrozenLeaderOrdersNothing(t *testing.T) {
 }
 
 // hold gives the autoscaler's lease to a holder, as renewed at a time.
-func (w *world) hold(ctx context.Context, t *testing.T, holder string, renewed time.Time) {
+func (w *trialRun) hold(ctx context.Context, t *testing.T, holder string, renewed time.Time) {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
 	if err := w.plane.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: cluster.DefaultLease}, lease); err != nil {

@@ -44,7 +44,7 @@ func whileOthersBoot() []comparison {
 				// Time to take nodes away that are not ready yet.
 				ready: map[string]time.Duration{"l": 5 * time.Second},
 			},
-			acts: func(ctx context.Context, t *testing.T, w *world) []time.Duration {
+			acts: func(ctx context.Context, t *testing.T, w *trialRun) []time.Duration {
 				t.Helper()
 				w.demand(ctx, t)
 				w.lose(ctx, t, "l", 3)
@@ -62,7 +62,7 @@ func whileOthersBoot() []comparison {
 }
 
 // lose makes the first nodes of a machine unschedulable before they are ready.
-func (w *world) lose(ctx context.Context, t *testing.T, machine string, nodes int) {
+func (w *trialRun) lose(ctx context.Context, t *testing.T, machine string, nodes int) {
 	t.Helper()
 	lost := map[string]bool{}
 	waitForNodes(ctx, t, w.plane, func(all nodeSet) bool {
@@ -85,7 +85,7 @@ func kindsTogether() []comparison {
 	fleet := func(name string, boot time.Duration, free, pinned, spread int32) comparison {
 		return comparison{
 			trial: trial{name: name, boot: boot, groups: zones("m", 40, 1, 1, 1), demands: []demand{{machine: "m", pods: int(free), perNode: 1}}},
-			acts: func(ctx context.Context, t *testing.T, w *world) []time.Duration {
+			acts: func(ctx context.Context, t *testing.T, w *trialRun) []time.Duration {
 				t.Helper()
 				w.pin(ctx, t, pinned, "zone-b")
 				w.add(ctx, t, "spread", spread, func(pod *v1.PodTemplateSpec) { spreadOverZones(pod, v1.DoNotSchedule) })
@@ -112,7 +112,7 @@ func boundsAndFailures() []comparison {
 	unready.provision = 90 * time.Second
 	heavy := fleet("18 pods and a daemon set of zone b", 18)
 	heavy.demands[0].perNode = 2
-	heavy.prepare = func(ctx context.Context, t *testing.T, w *world) {
+	heavy.prepare = func(ctx context.Context, t *testing.T, w *trialRun) {
 		t.Helper()
 		if err := w.plane.Client.Create(ctx, daemonSet("agent", resource.MustParse("1"), map[string]string{v1.LabelTopologyZone: "zone-b"})); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func boundsAndFailures() []comparison {
 
 // duringSilence are pods that come while no kubelet has been heard for a while, longer after the last order than nodes
 // may take to become ready, and more when these run. The cloud itself is well.
-func duringSilence(ctx context.Context, t *testing.T, w *world) []time.Duration {
+func duringSilence(ctx context.Context, t *testing.T, w *trialRun) []time.Duration {
 	t.Helper()
 	w.demand(ctx, t)
 	took := []time.Duration{w.within(ctx, t, w.began, w.run)}
@@ -168,8 +168,8 @@ func duringSilence(ctx context.Context, t *testing.T, w *world) []time.Duration 
 }
 
 // atMost bounds what is ordered in all.
-func atMost(nodes int64) func(context.Context, *testing.T, *world) {
-	return func(_ context.Context, t *testing.T, w *world) {
+func atMost(nodes int64) func(context.Context, *testing.T, *trialRun) {
+	return func(_ context.Context, t *testing.T, w *trialRun) {
 		t.Helper()
 		ordered := int64(0)
 		for _, n := range w.ordered64() {

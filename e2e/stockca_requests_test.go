@@ -34,13 +34,13 @@ func TestStockAutoscalerProvisionsRequests(t *testing.T) {
 			trial: trial{
 				name: fmt.Sprintf("a ProvisioningRequest of 9 in groups of at most %d", maximum), boot: 20 * time.Second,
 				groups: zones("m", maximum, 0, 0, 0), demands: []demand{{machine: "m", perNode: 1}}, flags: []string{"--enable-provisioning-requests"},
-				prepare: func(ctx context.Context, t *testing.T, w *world) {
+				prepare: func(ctx context.Context, t *testing.T, w *trialRun) {
 					t.Helper()
 					createAll(ctx, t, w.plane, requestsInstalled)
 					createSoon(ctx, t, w, requestedPods)
 				},
 			},
-			acts: func(ctx context.Context, t *testing.T, w *world) []time.Duration {
+			acts: func(ctx context.Context, t *testing.T, w *trialRun) []time.Duration {
 				t.Helper()
 				made := createSoon(ctx, t, w, request)
 				return []time.Duration{w.within(ctx, t, w.began, func(ctx context.Context) error {
@@ -54,7 +54,7 @@ func TestStockAutoscalerProvisionsRequests(t *testing.T) {
 }
 
 // createSoon creates an object whose kind may not be served yet.
-func createSoon(ctx context.Context, t *testing.T, w *world, text string) *unstructured.Unstructured {
+func createSoon(ctx context.Context, t *testing.T, w *trialRun, text string) *unstructured.Unstructured {
 	t.Helper()
 	o := parse(t, text)
 	var last error

@@ -56,8 +56,8 @@ func absences(boot time.Duration) []comparison {
 }
 
 // ends compares what was ordered in all with sizes in the order of the groups.
-func ends(sizes ...int64) func(context.Context, *testing.T, *world) {
-	return func(_ context.Context, t *testing.T, w *world) {
+func ends(sizes ...int64) func(context.Context, *testing.T, *trialRun) {
+	return func(_ context.Context, t *testing.T, w *trialRun) {
 		t.Helper()
 		for i, g := range w.groups {
 			if got := w.targets()[g.name]; got != sizes[i] {
@@ -101,7 +101,7 @@ func freeAndPinned(free, pinned int) comparison {
 			name: fmt.Sprintf("%d pods of any zone and %d of one", free, pinned), groups: zones("m", 20, 0, 0, 0),
 			demands: []demand{{machine: "m", pods: free, perNode: 1}}, pinned: int32(pinned),
 		},
-		check: func(_ context.Context, t *testing.T, w *world) {
+		check: func(_ context.Context, t *testing.T, w *trialRun) {
 			t.Helper()
 			ordered := int64(0)
 			for _, target := range w.targets() {
@@ -122,7 +122,7 @@ func TestStockAutoscalerIsNotFasterAlone(t *testing.T) {
 	for _, one := range trials {
 		c := comparison{trial: one}
 		if !one.unheard {
-			c.check = func(ctx context.Context, t *testing.T, w *world) { t.Helper(); w.check(ctx, t) }
+			c.check = func(ctx context.Context, t *testing.T, w *trialRun) { t.Helper(); w.check(ctx, t) }
 		}
 		all = append(all, c)
 	}

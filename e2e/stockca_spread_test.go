@@ -75,7 +75,7 @@ func TestStockAutoscalerSpreadsPods(t *testing.T) {
 }
 
 // check holds the sizes of the sets against those that are wanted.
-func (s *spreadTrial) check(_ context.Context, t *testing.T, w *world) {
+func (s *spreadTrial) check(_ context.Context, t *testing.T, w *trialRun) {
 	t.Helper()
 	targets := w.targets()
 	for i := 0; i < len(s.groups) && s.want != nil; i += 3 {

@@ -66,14 +66,14 @@ type trial struct {
 	// sidecarFlags are further ones of the sidecar.
 	sidecarFlags []string
 	// prepare is called before the autoscaler starts.
-	prepare func(ctx context.Context, t *testing.T, w *world)
+	prepare func(ctx context.Context, t *testing.T, w *trialRun)
 	// unheard is a mishap after which the autoscaler leaves a group alone where it balances by itself: it does not get the
 	// answer to an increase of it.
 	unheard bool
 	// question is called before the sidecar, as expander, gets its first question.
-	question func(w *world)
+	question func(w *trialRun)
 	// mishap strikes when the demand has been made, or waits for something first.
-	mishap func(ctx context.Context, t *testing.T, w *world)
+	mishap func(ctx context.Context, t *testing.T, w *trialRun)
 }
 
 // A group begins with so many nodes, all of them full.
@@ -96,8 +96,8 @@ type demand struct {
 func (d demand) nodes() int64 { return int64((d.pods + d.perNode - 1) / d.perNode) }
 
 // afterOrders is a mishap that strikes when so many orders for nodes have succeeded.
-func afterOrders(n int, mishap func(ctx context.Context, t *testing.T, w *world)) func(ctx context.Context, t *testing.T, w *world) {
-	return func(ctx context.Context, t *testing.T, w *world) {
+func afterOrders(n int, mishap func(ctx context.Context, t *testing.T, w *trialRun)) func(ctx context.Context, t *testing.T, w *trialRun) {
+	return func(ctx context.Context, t *testing.T, w *trialRun) {
 		t.Helper()
 		if err := w.ordered.Until(ctx, func(calls []autoscaler.Call) bool { return len(autoscaler.Increases(calls)) >= n }); err != nil {
 			t.Fatalf("waiting for %d orders: %v", n, err)
@@ -108,8 +108,8 @@ func afterOrders(n int, mishap func(ctx context.Context, t *testing.T, w *world)
 
 // whileOrdering is a mishap that strikes when the autoscaler has been answered, and a slow cloud has
 // not answered the sidecar yet.
-func whileOrdering(mishap func(ctx context.Context, t *testing.T, w *world)) func(ctx context.Context, t *testing.T, w *world) {
-	return func(ctx context.Context, t *testing.T, w *world) {
+func whileOrdering(mishap func(ctx context.Context, t *testing.T, w *trialRun)) func(ctx context.Context, t *testing.T, w *trialRun) {
+	return func(ctx context.Context, t *testing.T, w *trialRun) {
 		t.Helper()
 		if w.sidecar == nil {
 			return
@@ -194,21 +194,21 @@ var trials = []trial{
 		groups:  zones("m", 40, 0, 0, 0),
 		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
-		mishap:  afterOrders(1, func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.autoscaler) }),
+		mishap:  afterOrders(1, func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.autoscaler) }),
 	},
 	{
 		name:    "the autoscaler dies after the second grant",
 		groups:  zones("m", 40, 0, 0, 0),
 		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
-		mishap:  afterOrders(2, func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.autoscaler) }),
+		mishap:  afterOrders(2, func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.autoscaler) }),
 	},
 	{
 		name:    "the sidecar dies after the first grant",
 		groups:  zones("m", 40, 0, 0, 0),
 		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
-		mishap:  afterOrders(1, func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar) }),
+		mishap:  afterOrders(1, func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.sidecar) }),
 	},
 	{
 		name:    "the sidecar dies while the cloud works on an order",
@@ -216,7 +216,7 @@ var trials = []trial{
 		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
 		faults:  v1alpha1.ScenarioFaults{Calls: []v1alpha1.CallFault{{Methods: []string{"IncreaseSize"}, Delay: &metav1.Duration{Duration: 8 * time.Second}}}},
-		mishap:  whileOrdering(func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar) }),
+		mishap:  whileOrdering(func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.sidecar) }),
 		unheard: true,
 	},
 	{
@@ -224,7 +224,7 @@ var trials = []trial{
 		groups:  zones("m", 40, 0, 0, 0),
 		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
-		mishap: afterOrders(1, func(ctx context.Context, t *testing.T, w *world) {
+		mishap: afterOrders(1, func(ctx context.Context, t *testing.T, w *trialRun) {
 			t.Helper()
 			journal := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "evenkeel-sidecar", Namespace: metav1.NamespaceSystem}}
 			if err := w.plane.Client.Delete(ctx, journal); err != nil && w.sidecar != nil {
@@ -237,11 +237,11 @@ var trials = []trial{
 		groups:  zones("m", 40, 0, 0, 0),
 		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
-		mishap:  afterOrders(1, func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar, w.autoscaler) }),
+		mishap:  afterOrders(1, func(ctx context.Context, t *testing.T, w *trialRun) { restart(ctx, t, w.sidecar, w.autoscaler) }),
 	},
 }
 
-// restart kills processes, all of them before the first is started again. A sidecar that the world
+// restart kills processes, all of them before the first is started again. A sidecar that the run
 // does not have is left out.
 func restart(ctx context.Context, t *testing.T, processes ...*process.Process) {
 	t.Helper()
@@ -267,7 +267,7 @@ func TestStockAutoscalerBalances(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
-			w := newWorld(ctx, t, c, true)
+			w := startTrial(ctx, t, c, true)
 			w.play(ctx, t)
 			w.check(ctx, t)
 		})
@@ -281,7 +281,7 @@ func TestStockAutoscalerAloneDoesNotBalance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	c := trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}}
-	w := newWorld(ctx, t, c, false)
+	w := startTrial(ctx, t, c, false)
 	w.play(ctx, t)
 	w.tell(ctx, t)
 	sizes := slices.Sorted(maps.Values(w.sizes(ctx, t)))
@@ -290,8 +290,8 @@ func TestStockAutoscalerAloneDoesNotBalance(t *testing.T) {
 	}
 }
 
-// A world is everything that runs in one trial.
-type world struct {
+// A trialRun is everything that runs in one trial.
+type trialRun struct {
 	trial
 	plane      *controlplane.ControlPlane
 	autoscaler *process.Process

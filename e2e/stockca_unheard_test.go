@@ -24,7 +24,7 @@ func TestStockAutoscalerDoesNotHearTheExpander(t *testing.T) {
 		t.Run(fmt.Sprint(pods, " pods"), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
-			w := newWorld(ctx, t, trial{
+			w := startTrial(ctx, t, trial{
 				groups: zones("m", 40, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}, boot: 10 * time.Second,
 				question: frozenFor(t, frozen),
 			}, true)
@@ -39,8 +39,8 @@ func TestStockAutoscalerDoesNotHearTheExpander(t *testing.T) {
 }
 
 // frozenFor stops the sidecar, or the expander, for a time.
-func frozenFor(t *testing.T, long time.Duration) func(w *world) {
-	return func(w *world) {
+func frozenFor(t *testing.T, long time.Duration) func(w *trialRun) {
+	return func(w *trialRun) {
 		if err := w.sidecar.Pause(); err != nil {
 			t.Error(err)
 		}
@@ -63,7 +63,7 @@ func TestStockAutoscalerOrdersNoMoreThanTheNeed(t *testing.T) {
 			if takes > 0 {
 				faults.Calls = []v1alpha1.CallFault{{Methods: []string{"IncreaseSize"}, FaultWindow: window, Delay: &metav1.Duration{Duration: takes}}}
 			}
-			w := newWorld(ctx, t, trial{
+			w := startTrial(ctx, t, trial{
 				groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}, boot: 5 * time.Second,
 				sidecarFlags: []string{"--initial-node-group-backoff-duration=1m", "--max-node-group-backoff-duration=1m"},
 				faults:       faults,

@@ -85,7 +85,7 @@ func keepsPods(t *testing.T, sidecarFlags []string) {
 			c.groups = append(c.groups, zones(n.machine, 3, 0)...)
 		}
 	}
-	w := newWorld(ctx, t, c, true)
+	w := startTrial(ctx, t, c, true)
 	there := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: onDemand, Labels: map[string]string{capacityLabel: onDemand}}}
 	there.Status.Allocatable = v1.ResourceList{
 		v1.ResourceCPU: resource.MustParse("1000"), v1.ResourceMemory: resource.MustParse("1000Gi"), v1.ResourcePods: resource.MustParse("1000"),
@@ -109,7 +109,7 @@ func keepsPods(t *testing.T, sidecarFlags []string) {
 }
 
 // withSpreads starts a controller with the rights and webhooks of the manifests.
-func withSpreads(ctx context.Context, t *testing.T, w *world) client.WithWatch {
+func withSpreads(ctx context.Context, t *testing.T, w *trialRun) client.WithWatch {
 	t.Helper()
 	c := balancerClient(ctx, t, w.plane)
 	address := process.FreeAddress(t)
@@ -122,7 +122,7 @@ func withSpreads(ctx context.Context, t *testing.T, w *world) client.WithWatch {
 }
 
 // begin creates the pods.
-func (n *tenant) begin(ctx context.Context, t *testing.T, w *world, c client.WithWatch) {
+func (n *tenant) begin(ctx context.Context, t *testing.T, w *trialRun, c client.WithWatch) {
 	t.Helper()
 	if err := c.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.machine}}); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func (n *tenant) begin(ctx context.Context, t *testing.T, w *world, c client.Wit
 }
 
 // end waits until all pods run, and looks at where the first ones are.
-func (n *tenant) end(ctx context.Context, t *testing.T, w *world) {
+func (n *tenant) end(ctx context.Context, t *testing.T, w *trialRun) {
 	t.Helper()
 	if n.deployment == nil {
 		t.Fatal("it has not begun")
@@ -156,7 +156,7 @@ func (n *tenant) end(ctx context.Context, t *testing.T, w *world) {
 }
 
 // saidAbout are the reasons of the autoscaler's events about each pod of a namespace.
-func (w *world) saidAbout(ctx context.Context, t *testing.T, namespace string) map[types.UID][]string {
+func (w *trialRun) saidAbout(ctx context.Context, t *testing.T, namespace string) map[types.UID][]string {
 	t.Helper()
 	var events v1.EventList
 	if err := w.plane.Client.List(context.WithoutCancel(ctx), &events, client.InNamespace(namespace), client.MatchingFields{"source": "cluster-autoscaler"}); err != nil {

@@ -13,21 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
-
-// What the API server makes of WorkloadSpreads when it has nothing but their definition.
-func TestWorkloadSpreadAPI(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{Bare: true})
-	c := balancerClient(ctx, t, plane)
-	until(ctx, t, "WorkloadSpreads are served", func() bool { return c.List(ctx, &v1alpha1.WorkloadSpreadList{}) == nil })
-	t.Run("accepted", func(t *testing.T) { acceptedSpreads(ctx, t, c) })
-	t.Run("refused", func(t *testing.T) { refusedSpreads(ctx, t, c) })
-	t.Run("life", func(t *testing.T) { spreadLife(ctx, t, c) })
-}
 
 // A WorkloadSpread that is valid; the cases below change some fields of it.
 const validSpread = `

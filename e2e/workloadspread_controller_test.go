@@ -24,7 +24,7 @@ import (
 func TestWorkloadSpreadController(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
-	w := newBalancerWorld(ctx, t)
+	w := newBalancerCluster(ctx, t)
 	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{"--controllers=workloadspread"}})
 	t.Run("scale-down", func(t *testing.T) { emptiedFromTheEnd(ctx, t, w) })
 }
@@ -117,7 +117,7 @@ func (s *shop) byZone(ctx context.Context, t *testing.T) map[string]int {
 
 // Pods that nobody admitted are found by their nodes, and the real controller of ReplicaSets deletes
 // first the surplus, then the last subset.
-func emptiedFromTheEnd(ctx context.Context, t *testing.T, w *balancerWorld) {
+func emptiedFromTheEnd(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.open(ctx, t, "scaledown", zone{"a", 110}, zone{"b", 110})
 	s.create(ctx, t, s.gated(8))
 	for i, pod := range s.held(ctx, t, 8) {

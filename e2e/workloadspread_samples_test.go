@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -29,7 +27,7 @@ const exampleNodes = "../configs/examples/workload-spread-nodes.yaml"
 
 // samplesAsSimulated plays every sample on its own: with each number of replicas, on the way up and
 // down, the cluster comes to what evenkeel simulate says.
-func samplesAsSimulated(ctx context.Context, t *testing.T, w *spreadWorld) {
+func samplesAsSimulated(ctx context.Context, t *testing.T, w *spreadCluster) {
 	text, err := os.ReadFile(exampleNodes)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +52,7 @@ func samplesAsSimulated(ctx context.Context, t *testing.T, w *spreadWorld) {
 }
 
 // sample plays one.
-func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
+func (w *spreadCluster) sample(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -70,6 +68,7 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 		}
 		object.SetNamespace(namespace)
 		if name = object.GetName(); object.GetKind() == "WorkloadSpread" {
+			shortenMarks(t, object)
 			m.spread(ctx, t, object)
 			continue
 		}
@@ -103,19 +102,29 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 	until(ctx, t, "the pods of "+namespace+" are gone", func() bool { return len(m.replicas(ctx, t)) == 0 })
 }
 
+// shortenMarks has new pods pass over a subset for some seconds, instead of minutes, after a pod found no room there.
+func shortenMarks(t *testing.T, spread *unstructured.Unstructured) {
+	t.Helper()
+	if kind, _, _ := unstructured.NestedString(spread.Object, "spec", "scheduleStrategy", "type"); kind != string(v1alpha1.ScheduleAdaptive) {
+		return
+	}
+	for field, seconds := range map[string]int64{"unschedulableSeconds": 30, "rescheduleCriticalSeconds": 10} {
+		if err := unstructured.SetNestedField(spread.Object, seconds, "spec", "scheduleStrategy", "adaptive", field); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // unmarked waits until new pods pass over no subset. On a busy machine a webhook server may not simulate
-// a pod in time and admit it to spot by the plain order. If spot has no room for it, spot is marked for
-// five minutes, of which evenkeel simulate knows nothing.
+// a pod in time and admit it to spot by the plain order. If spot has no room for it, spot is marked, of which
+// evenkeel simulate knows nothing.
 func (m *market) unmarked(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(ctx, time.Second, 7*time.Minute, true, func(ctx context.Context) (bool, error) {
+	until(ctx, t, "no subset of "+m.namespace+" is marked", func() bool {
 		o := &v1alpha1.WorkloadSpread{}
 		err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: name}, o)
-		return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses, func(s v1alpha1.WorkloadSubsetStatus) bool { return s.UnschedulableUntil != nil }), nil
+		return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses, func(s v1alpha1.WorkloadSubsetStatus) bool { return s.UnschedulableUntil != nil })
 	})
-	if err != nil {
-		t.Fatalf("waiting until no subset of %s is marked: %v", m.namespace, err)
-	}
 }
 
 // asSimulated waits until the cluster has come to what evenkeel simulate says of a sample with so many

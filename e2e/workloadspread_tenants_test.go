@@ -32,7 +32,7 @@ func TestTenantsOfWorkloadSpreads(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	w := newSpreadWorld(ctx, t)
+	w := newSpreadCluster(ctx, t)
 	apply(ctx, t, w.plane, "../controller/admission")
 	t.Run("the workload of somebody else", func(t *testing.T) { workloadOfSomebodyElse(ctx, t, w) })
 	t.Run("the owner of a stranger's pods", func(t *testing.T) { ownerOfStrangers(ctx, t, w) })
@@ -47,7 +47,7 @@ func allOf(group, resource string) rbacv1.PolicyRule {
 
 // Who may not update a workload writes no WorkloadSpread for it, whatever that says and whatever version
 // it names. A change of anything else than the spec is free, and who may update the workload writes all.
-func workloadOfSomebodyElse(ctx context.Context, t *testing.T, w *spreadWorld) {
+func workloadOfSomebodyElse(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "foreign", zone{"a", 20}, zone{"b", 20})
 	m.create(ctx, t, m.web(2))
 	spreader := tenantOf(ctx, t, w.plane, w, m.namespace, "spreader", allOf(v1alpha1.Group, "workloadspreads"))
@@ -120,7 +120,7 @@ func nothing(o *v1alpha1.WorkloadSpread) {
 
 // Who creates pods in a namespace of its own, whose owner has the UID of a stranger's, takes nothing from
 // the stranger: its pods go on to be spread.
-func ownerOfStrangers(ctx context.Context, t *testing.T, w *spreadWorld) {
+func ownerOfStrangers(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "stranger", zone{"a", 40}, zone{"b", 40})
 	own := w.market(ctx, t, "attacker", zone{"c", 1})
 	attacker := tenantOf(ctx, t, w.plane, w, own.namespace, "attacker", allOf("", "pods"))
@@ -161,7 +161,7 @@ func (m *market) resize(ctx context.Context, t *testing.T, replicas int) {
 // A patch with which the API server creates no pod is not stored. One that does not fit any more after a change of the
 // workload is in the status, and pods do without it if the object says so. The controllers themselves create no
 // pod.
-func patchesThatBreakPods(ctx context.Context, t *testing.T, w *spreadWorld) {
+func patchesThatBreakPods(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "patched", zone{"a", 20})
 	d := m.web(2)
 	d.Spec.Template.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
@@ -224,7 +224,7 @@ func patchesThatBreakPods(ctx context.Context, t *testing.T, w *spreadWorld) {
 // A WorkloadSpread is there before its workload, and its patch has a label by which the workload finds its
 // pods. Nobody answers the webhooks, whose failure policy is Ignore: the controller finds the pods later,
 // and leaves the label as it is.
-func labelsOutsideOfTheSelector(ctx context.Context, t *testing.T, w *spreadWorld) {
+func labelsOutsideOfTheSelector(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "outside", zone{"a", 20})
 	o := m.bounded("Deployment", "a")
 	o.Spec.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"app":"other","of":"a"},"annotations":{"x":"y"}}}`)}

@@ -17,9 +17,10 @@ import (
 // The audit log says what each user wrote, refused calls included, and a kubeconfig makes its
 // bearer somebody else.
 func TestWrites(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := controlplane.Start(t, controlplane.Options{Audit: true})
+	c := controlplane.Start(t, controlplane.Options{Audit: true, Bare: true})
 	as := func(user string, groups ...string) client.Client {
 		t.Helper()
 		config, err := clientcmd.BuildConfigFromFlags("", c.KubeconfigAs(t, user, groups...))

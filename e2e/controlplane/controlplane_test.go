@@ -21,6 +21,7 @@ import (
 // A Deployment's pods are bound by the scheduler and run on nodes that kwok
 // plays, before and after restarts.
 func TestControlPlaneRunsADeployment(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	began := time.Now()
@@ -72,7 +73,9 @@ func TestControlPlaneRunsADeployment(t *testing.T) {
 }
 
 func TestKubeconfigReachesThePinnedVersion(t *testing.T) {
+	t.Parallel()
 	c := controlplane.Start(t, controlplane.Options{
+		Bare: true,
 		Args: map[controlplane.Program][]string{controlplane.APIServer: {"--max-requests-inflight=100"}},
 	})
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
@@ -120,7 +123,8 @@ func scale(ctx context.Context, t *testing.T, c *controlplane.ControlPlane, d *a
 // The controller manager ends if the API server goes away before it has built its
 // controllers, although it says that it is healthy.
 func TestAPIServerRestartsRightAfterTheStart(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := controlplane.Start(t, controlplane.Options{})
 	if err := c.Restart(ctx, controlplane.APIServer); err != nil {

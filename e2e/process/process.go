@@ -19,7 +19,7 @@ const (
 	readyWithin = time.Minute
 	stopWithin  = time.Minute
 	saidWithin  = 2 * time.Second
-	tick        = 20 * time.Millisecond
+	tick        = 50 * time.Millisecond
 )
 
 // A Process is a program that runs or not. Its methods must not be called

@@ -25,10 +25,10 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// spreadWorld is a control plane with two controllers that answer the webhooks of WorkloadSpreads, with
+// spreadCluster is a control plane with two controllers that answer the webhooks of WorkloadSpreads, with
 // no more rights than the manifests give them.
-type spreadWorld struct {
-	*balancerWorld
+type spreadCluster struct {
+	*balancerCluster
 	service *oneAddress
 	servers []*server
 }
@@ -39,15 +39,15 @@ type server struct {
 	webhooks string
 }
 
-func newSpreadWorld(ctx context.Context, t *testing.T) *spreadWorld {
+func newSpreadCluster(ctx context.Context, t *testing.T) *spreadCluster {
 	t.Helper()
-	w := &spreadWorld{balancerWorld: newBalancerWorld(ctx, t), service: newOneAddress(ctx, t)}
+	w := &spreadCluster{balancerCluster: newBalancerCluster(ctx, t), service: newOneAddress(ctx, t)}
 	applyController(ctx, t, w.plane, "webhooks", "https://"+w.service.Addr().String())
 	for range 2 {
 		s := &server{webhooks: process.FreeAddress(t)}
-		s.Controller = evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{
+		s.Controller = evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: append([]string{
 			"--controllers=workloadspread", "--webhook-address=" + s.webhooks, "--webhook-host=" + process.Loopback, "--webhook-shutdown-delay=1s",
-		}})
+		}, brief...)})
 		w.servers = append(w.servers, s)
 		w.service.add(s.webhooks)
 	}
@@ -63,7 +63,7 @@ type market struct {
 }
 
 // market opens one, with a node for each zone.
-func (w *spreadWorld) market(ctx context.Context, t *testing.T, namespace string, zones ...zone) *market {
+func (w *spreadCluster) market(ctx context.Context, t *testing.T, namespace string, zones ...zone) *market {
 	t.Helper()
 	return &market{shop: w.open(ctx, t, namespace, zones...), most: followSubsets(ctx, t, w, namespace)}
 }

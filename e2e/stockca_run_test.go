@@ -28,8 +28,8 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// newWorld starts the cloud, fills the nodes it begins with, and starts the rest.
-func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world {
+// startTrial starts the cloud, fills the nodes it begins with, and starts the rest.
+func startTrial(ctx context.Context, t *testing.T, c trial, balanced bool) *trialRun {
 	t.Helper()
 	var options controlplane.Options
 	if len(c.defaults) > 0 {
@@ -37,7 +37,7 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		options.Args = map[controlplane.Program][]string{controlplane.Scheduler: {"--config=" + profile}}
 		c.flags = append(slices.Clone(c.flags), "--scheduler-config-file="+profile)
 	}
-	w := &world{trial: c, plane: controlplane.Start(t, options), workloads: map[string]*appsv1.Deployment{}}
+	w := &trialRun{trial: c, plane: controlplane.Start(t, options), workloads: map[string]*appsv1.Deployment{}}
 	if c.provision > 0 {
 		c.flags = append(slices.Clone(c.flags), "--max-node-provision-time="+c.provision.String())
 	}
@@ -64,7 +64,7 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 }
 
 // startSidecar starts the sidecar, and has the autoscaler ask it.
-func (w *world) startSidecar(t *testing.T, stock *autoscaler.Options) {
+func (w *trialRun) startSidecar(t *testing.T, stock *autoscaler.Options) {
 	t.Helper()
 	o := evenkeel.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
 	if !w.withoutCluster {
@@ -88,7 +88,7 @@ func (w *world) startSidecar(t *testing.T, stock *autoscaler.Options) {
 
 // startExpander starts the expander with the rights that the manifests give it, and has the autoscaler ask it. The
 // autoscaler calls its provider itself.
-func (w *world) startExpander(ctx context.Context, t *testing.T, stock *autoscaler.Options) {
+func (w *trialRun) startExpander(ctx context.Context, t *testing.T, stock *autoscaler.Options) {
 	t.Helper()
 	apply(ctx, t, w.plane, "../expander/rbac")
 	kubeconfig := w.kubeconfig(t, func(c *clientcmdapi.Config) {
@@ -131,7 +131,7 @@ func (c trial) profile(t *testing.T) string {
 }
 
 // slowRoad returns a kubeconfig that leads to the API server on a slow road.
-func (w *world) slowRoad(t *testing.T) string {
+func (w *trialRun) slowRoad(t *testing.T) string {
 	t.Helper()
 	return w.kubeconfig(t, func(config *clientcmdapi.Config) {
 		for _, c := range config.Clusters {
@@ -146,7 +146,7 @@ func (w *world) slowRoad(t *testing.T) string {
 }
 
 // kubeconfig returns a changed copy of the one that leads to the API server.
-func (w *world) kubeconfig(t *testing.T, change func(*clientcmdapi.Config)) string {
+func (w *trialRun) kubeconfig(t *testing.T, change func(*clientcmdapi.Config)) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(w.plane.Kubeconfig)
 	if err != nil {
@@ -207,7 +207,7 @@ func (c trial) write(t *testing.T) string {
 }
 
 // fill puts pods on all nodes that are there, for which nobody need scale up.
-func (w *world) fill(ctx context.Context, t *testing.T) {
+func (w *trialRun) fill(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for i, d := range w.demands {
 		nodes := 0
@@ -237,13 +237,13 @@ func (w *world) fill(ctx context.Context, t *testing.T) {
 }
 
 // pin adds pods, one on a node, that run in one zone alone.
-func (w *world) pin(ctx context.Context, t *testing.T, pods int32, zone string) {
+func (w *trialRun) pin(ctx context.Context, t *testing.T, pods int32, zone string) {
 	t.Helper()
 	w.add(ctx, t, w.demands[0].machine+"-"+zone, pods, inZone(zone))
 }
 
 // add is more, and run waits for these pods, too.
-func (w *world) add(ctx context.Context, t *testing.T, name string, pods int32, change func(*v1.PodTemplateSpec)) {
+func (w *trialRun) add(ctx context.Context, t *testing.T, name string, pods int32, change func(*v1.PodTemplateSpec)) {
 	t.Helper()
 	w.workloads[name] = w.more(ctx, t, name, pods, change)
 }
@@ -274,7 +274,7 @@ func deployment(machine string, replicas int32, cpu resource.Quantity) *appsv1.D
 }
 
 // run waits until all pods run that can.
-func (w *world) run(ctx context.Context) error {
+func (w *trialRun) run(ctx context.Context) error {
 	for _, d := range w.workloads {
 		if err := w.plane.Until(ctx, d, func() bool {
 			stuck := int32(0)
@@ -290,13 +290,13 @@ func (w *world) run(ctx context.Context) error {
 }
 
 // loops waits until the autoscaler has begun so many more loops.
-func (w *world) loops(ctx context.Context, more int) error {
+func (w *trialRun) loops(ctx context.Context, more int) error {
 	before := autoscaler.Refreshes(w.asked.Calls())
 	return w.asked.Until(ctx, func(calls []autoscaler.Call) bool { return autoscaler.Refreshes(calls) >= before+more })
 }
 
 // demand makes the demands, upon which the mishap strikes.
-func (w *world) demand(ctx context.Context, t *testing.T) {
+func (w *trialRun) demand(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.began = time.Now()
 	for _, d := range w.demands {
@@ -312,7 +312,7 @@ func (w *world) demand(ctx context.Context, t *testing.T) {
 }
 
 // play makes the demands and waits until they are met and the autoscaler at rest.
-func (w *world) play(ctx context.Context, t *testing.T) {
+func (w *trialRun) play(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.demand(ctx, t)
 	if err := w.run(ctx); err != nil {
@@ -326,7 +326,7 @@ func (w *world) play(ctx context.Context, t *testing.T) {
 }
 
 // sizes counts the nodes of each group.
-func (w *world) sizes(ctx context.Context, t *testing.T) map[string]int64 {
+func (w *trialRun) sizes(ctx context.Context, t *testing.T) map[string]int64 {
 	t.Helper()
 	var nodes v1.NodeList
 	if err := w.plane.Client.List(ctx, &nodes); err != nil {
@@ -343,7 +343,7 @@ func (w *world) sizes(ctx context.Context, t *testing.T) map[string]int64 {
 }
 
 // tell prints the result.
-func (w *world) tell(ctx context.Context, t *testing.T) {
+func (w *trialRun) tell(ctx context.Context, t *testing.T) {
 	t.Helper()
 	sizes := w.sizes(ctx, t)
 	var before, after, orders []string
@@ -358,7 +358,7 @@ func (w *world) tell(ctx context.Context, t *testing.T) {
 }
 
 // check compares with one exact split of each set.
-func (w *world) check(ctx context.Context, t *testing.T) {
+func (w *trialRun) check(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.tell(ctx, t)
 	targets := w.targets()
@@ -385,7 +385,7 @@ func (w *world) check(ctx context.Context, t *testing.T) {
 
 // targets are the sizes that the cloud was asked for. A node that was ordered
 // twice is in there twice.
-func (w *world) targets() map[string]int64 {
+func (w *trialRun) targets() map[string]int64 {
 	targets := map[string]int64{}
 	for _, g := range w.groups {
 		targets[g.name] = g.size
@@ -401,7 +401,7 @@ func (w *world) targets() map[string]int64 {
 
 // splits are the exact splits of the nodes that a demand needs. Which group is
 // first among equals is the sidecar's choice.
-func (w *world) splits(t *testing.T, d demand) [][]int64 {
+func (w *trialRun) splits(t *testing.T, d demand) [][]int64 {
 	t.Helper()
 	var groups []nodegroupset.Group
 	for _, g := range w.groups {

@@ -21,7 +21,9 @@ const (
 	// controllerUser is who the pod of the controller is for the API server.
 	controllerUser = "system:serviceaccount:evenkeel-system:evenkeel-controller"
 	// settledWithin is how long anything may take on a machine that has much else to do.
-	settledWithin = 2 * time.Minute
+	settledWithin = 5 * time.Minute
+	// pollInterval is how often what is waited for is read. Many tests wait at the same time.
+	pollInterval = 100 * time.Millisecond
 	// balancerName is the Balancer of a shop, if it has one only, and the label app of all its
 	// pods.
 	balancerName = "web"
@@ -29,8 +31,8 @@ const (
 	targetLabel = "target"
 )
 
-// balancerWorld is a control plane that knows Balancers, and writes down who writes what.
-type balancerWorld struct {
+// balancerCluster is a control plane that knows Balancers, and writes down who writes what.
+type balancerCluster struct {
 	plane *controlplane.ControlPlane
 	// Client may do everything, and knows Balancers.
 	client.WithWatch
@@ -38,16 +40,16 @@ type balancerWorld struct {
 	kubeconfig string
 }
 
-// newBalancerWorld starts a control plane for Balancers. No controller looks after them yet.
-func newBalancerWorld(ctx context.Context, t *testing.T) *balancerWorld {
+// newBalancerCluster starts a control plane for Balancers. No controller looks after them yet.
+func newBalancerCluster(ctx context.Context, t *testing.T) *balancerCluster {
 	t.Helper()
-	return balancerWorldOf(ctx, t, controlplane.Start(t, controlplane.Options{Audit: true}))
+	return withBalancers(ctx, t, controlplane.Start(t, controlplane.Options{Audit: true}))
 }
 
-// balancerWorldOf makes such a world of a control plane.
-func balancerWorldOf(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) *balancerWorld {
+// withBalancers installs them in a control plane.
+func withBalancers(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) *balancerCluster {
 	t.Helper()
-	w := &balancerWorld{plane: plane, WithWatch: balancerClient(ctx, t, plane)}
+	w := &balancerCluster{plane: plane, WithWatch: balancerClient(ctx, t, plane)}
 	apply(ctx, t, plane, "../controller/rbac")
 	apply(ctx, t, plane, "../controller/kinds")
 	for _, o := range read(t, "../controller/deploy") {
@@ -63,7 +65,7 @@ func balancerWorldOf(ctx context.Context, t *testing.T, plane *controlplane.Cont
 }
 
 // controller starts a controller with no more rights than the manifests give it.
-func (w *balancerWorld) controller(t *testing.T, args ...string) *evenkeel.Controller {
+func (w *balancerCluster) controller(t *testing.T, args ...string) *evenkeel.Controller {
 	t.Helper()
 	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: append([]string{"--controllers=balancer"}, args...)})
 }
@@ -77,7 +79,7 @@ type zone struct {
 
 // A shop is a namespace with zones and a Balancer over their Deployments.
 type shop struct {
-	*balancerWorld
+	*balancerCluster
 	namespace string
 	name      string   // of the Balancer
 	users     []string // who the controllers are that look after it
@@ -87,9 +89,9 @@ type shop struct {
 }
 
 // open makes a shop whose Deployments have no replicas and no Balancer yet.
-func (w *balancerWorld) open(ctx context.Context, t *testing.T, namespace string, zones ...zone) *shop {
+func (w *balancerCluster) open(ctx context.Context, t *testing.T, namespace string, zones ...zone) *shop {
 	t.Helper()
-	s := &shop{balancerWorld: w, namespace: namespace, name: balancerName, users: []string{controllerUser}}
+	s := &shop{balancerCluster: w, namespace: namespace, name: balancerName, users: []string{controllerUser}}
 	s.create(ctx, t, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	for _, z := range zones {
 		s.zones = append(s.zones, z.name)
