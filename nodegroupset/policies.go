@@ -161,6 +161,20 @@ func CheckPolicies(policies []SetPolicy, nodes map[string]*v1.Node) error {
 	return nil
 }
 
+// Declare returns the options with other policies and an index for them, if they suit the groups: see
+// CheckPolicies. Paths in errors begin at the document.
+func (o Options) Declare(policies []SetPolicy, nodes map[string]*v1.Node) (Options, *Index, error) {
+	if err := CheckPolicies(policies, nodes); err != nil {
+		return o, nil, fmt.Errorf("spec.%w", err)
+	}
+	o.Policies = policies
+	index, err := NewIndex(o)
+	return o, index, err
+}
+
+// Describe names the set and its policy.
+func (t *Terms) Describe() string { return fmt.Sprintf("set %s, %s", t.Set, t) }
+
 // String names the policy as people read it: "Proportional by CPU: on-demand 20 after a
 // base of 8, spot 80".
 func (t *Terms) String() string {

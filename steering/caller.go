@@ -109,7 +109,7 @@ func (e NewProcess) apply(s *State) Answer {
 		b.seen, b.unshown = false, 0
 	}
 	if s.caller.renewed = s.view == nil; !s.caller.renewed {
-		s.hide(s.look())
+		s.hide(s.observe())
 	}
 	if !e.Asked {
 		s.plan.current, s.caller.pick, s.caller.stopped, s.caller.unread, s.caller.balancing, s.caller.unasked = nil, nil, false, false, "", false

@@ -105,7 +105,7 @@ func (Unread) apply(s *State) Answer {
 }
 
 func (s *State) newChoice(request Question) (*choice, error) {
-	c := &choice{s: s, request: request, at: s.look(), options: map[string]*expander.Offer{}, counts: map[string]int{}, similar: map[string][]string{}}
+	c := &choice{s: s, request: request, at: s.observe(), options: map[string]*expander.Offer{}, counts: map[string]int{}, similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
 		if s.view.Groups[o.Group] == nil {
@@ -136,7 +136,7 @@ func (c *choice) decide() (*pick, Decision) {
 		}
 	}
 	growable := c.growable()
-	c.tellWaiting(growable)
+	c.publishWaiting(growable)
 	if len(growable) == 0 {
 		return nil, Decision{Reason: "every group that could grow is backed off or shifted away: " + c.backoffs(c.names)}
 	}

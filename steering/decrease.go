@@ -34,7 +34,7 @@ func (s *State) givenUp(id string) {
 	if g == nil || !b.seen || b.order != nil {
 		return
 	}
-	if n := s.look().count(g, b).inFlight; n > 0 {
+	if n := s.observe().count(g, b).inFlight; n > 0 {
 		s.undelivered(g, b, n, fmt.Sprintf("Cluster Autoscaler has given up %d nodes", n))
 	}
 }

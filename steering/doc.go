@@ -26,7 +26,7 @@
 // The state has parts with a job each: which nodes there are, what Cluster Autoscaler knows and was told
 // in its loop (caller), which groups share nodes (sets), what is left of what was asked for (planned),
 // what has failed (failures), how long sets have waited for their larger members to shrink (levels), which
-// zones are shifted away (zonal), what people were told (told), and how the journal is doing (saved). Per
+// zones are shifted away (zonal), what was said about pods (published), and how the journal is doing (saved). Per
 // group there are its orders, what Cluster Autoscaler counts of it, its failures and its part in splits.
 //
 // Time comes first, then nodes, then evenness: what Cluster Autoscaler asks for is granted in the loop in

@@ -24,8 +24,9 @@ type groupOrders struct {
 	ordered time.Time
 	// coming are the orders of the nodes on their way.
 	coming nodegroupset.Orders
-	// missing is the time since which instances are missing, counted from the last increase unless all
-	// have been there since; zero if none is. They were all there last at whole.
+	// missing is since when there have been fewer instances than the target size; zero while there are as many. It begins
+	// anew with each increase, unless all instances have been there after that: what vanishes later has a provision time of
+	// its own. whole is when all were there last.
 	missing, whole time.Time
 	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
 	empty time.Time
@@ -44,8 +45,8 @@ type groupCounted struct {
 	unshown int
 	// asked is the time of the last increase that was answered with success.
 	asked time.Time
-	// doubts counts the loops in a row in which less was granted because pods might run on nodes that are
-	// on their way here and that Cluster Autoscaler does not count.
+	// doubts counts the loops in a row in which less was granted than asked, because pods may find room on nodes that are on
+	// their way here and that Cluster Autoscaler does not count.
 	doubts streak
 	// ahead are the nodes of answers that the sizes do not show yet, of which the last was given at answeredAt: see Sizes.
 	// Since then there have been so many statuses. The size that was shown last is without them.
@@ -73,9 +74,8 @@ type groupFailures struct {
 	// nodes are taken back.
 	neverReady bool
 	unreadable unreadable
-	// underway is when the nodes on their way were ordered, forPods for how many pods, and takers how
-	// many of these may run on other members; slow reports whether the last nodes came too late. All
-	// are kept in sets with a start-up deadline only.
+	// For sets with a start-up deadline: underway is when the nodes on their way were ordered, forPods for how many pods,
+	// and takers says how many of these pods may run on each other member. slow reports whether the last nodes came too late.
 	underway nodegroupset.Orders
 	forPods  int
 	takers   map[string]int

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -258,7 +259,7 @@ func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 		}
 	}
 	if s.caller.balancing != byNobody && delta > p.split.shares[g.ID] && !s.state(g.ID).onTrial {
-		p.takeLast(g.ID, s.caller.grown)
+		p.moveLastNode(g.ID, s.caller.grown)
 	}
 	v := grant{nodes: min(delta, p.split.shares[g.ID]), hide: s.HidesFailures(), shared: true, pick: p}
 	if n := s.neverComing(g, s.nodes.at); n > 0 && v.nodes == 0 {
@@ -331,13 +332,13 @@ func (e OrderEnded) apply(s *State) Answer {
 	switch {
 	case o == nil: // the group has gone meanwhile
 	case e.Err == nil:
-		s.taken(b)
+		s.accepted(b)
 	case cloudprovider.Refused(e.Err):
 		b.resize(-o.Delta)
 		s.refused(e.Group, b, e.Err)
 		return Answer{Err: e.Err}
 	case e.ReadErr == nil && e.Target >= o.Before+o.Delta:
-		s.taken(b)
+		s.accepted(b)
 	default:
 		o.failed, o.err = s.now, e.Err
 		b.revision++
@@ -345,8 +346,8 @@ func (e OrderEnded) apply(s *State) Answer {
 	return Answer{}
 }
 
-// taken ends an order that the cloud has accepted.
-func (s *State) taken(b *groupState) {
+// accepted ends an order that the cloud has accepted.
+func (s *State) accepted(b *groupState) {
 	b.order, b.ordered = nil, s.now
 }
 
@@ -450,4 +451,13 @@ func (s *State) advance(v grant, granted int) {
 	if s.plan.current.Left <= 0 {
 		s.plan.current = nil
 	}
+}
+
+// grantedInFull has everybody notice that a group has got all that was asked of its set: the set may
+// have become uneven.
+func (s *State) grantedInFull(d *Decision) {
+	why := strings.TrimPrefix(d.Reason, "in full: ")
+	d.InFull, s.state(d.Group).inFull = true, why
+	s.count(GrantsInFull, 1)
+	s.alarm("GrantedInFull", fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", d.Group, d.Granted, why))
 }

@@ -40,7 +40,7 @@ func (s *State) late(groups []*Group) []TakeBack {
 	if s.view == nil || !s.HidesFailures() || !slices.ContainsFunc(s.o.Similarity.Policies, func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {
 		return nil
 	}
-	at, terms, last := s.look(), s.terms(nil), s.failures.followed
+	at, terms, last := s.observe(), s.terms(nil), s.failures.followed
 	s.failures.followed = s.now
 	late := map[string]*starting{}
 	for _, g := range groups {
@@ -72,7 +72,7 @@ func (s *State) late(groups []*Group) []TakeBack {
 		}
 		if n := s.movable(l, late, promised[l.terms]); n > 0 {
 			promised[l.terms] += n
-			out = append(out, l.take(n))
+			out = append(out, l.takeBack(n))
 		}
 	}
 	return out
@@ -117,8 +117,8 @@ func (s *State) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms, a
 	return l
 }
 
-// take returns so many late nodes: instances that are stuck, then what has no instance.
-func (l *starting) take(n int) TakeBack {
+// takeBack returns so many late nodes: instances that are stuck, then what has no instance.
+func (l *starting) takeBack(n int) TakeBack {
 	out := TakeBack{Group: l.Group, Counter: NodesLate, Nodes: l.stuck[:min(n, len(l.stuck))]}
 	out.Missing = min(n-len(out.Nodes), l.missing)
 	out.Nodes = append(slices.Clip(out.Nodes), l.young[:min(n-len(out.Nodes)-out.Missing, len(l.young))]...)

@@ -131,7 +131,7 @@ func (s *State) levelMembers(now time.Time) map[string][]levelMember {
 			continue
 		}
 		_, _, backedOff := s.failures.backoff.Active(id, now)
-		out[set] = append(out[set], levelMember{id: id, size: b.settled(), min: g.MinSize, staying: s.nodes.at.staying(g, false), fixed: backedOff})
+		out[set] = append(out[set], levelMember{id: id, size: b.confirmedSize(), min: g.MinSize, staying: s.nodes.at.staying(g, false), fixed: backedOff})
 	}
 	maps.DeleteFunc(out, func(_ string, members []levelMember) bool { return len(members) < 2 })
 	return out
@@ -162,8 +162,8 @@ func (s *State) catalogueSets(now time.Time) map[string]string {
 	return l.catalogue
 }
 
-// settled returns the target size without an order that may still be refused.
-func (b *groupState) settled() int {
+// confirmedSize returns the target size without an order that may still be refused.
+func (b *groupState) confirmedSize() int {
 	if b.order != nil {
 		return b.target - b.order.Delta
 	}
@@ -314,7 +314,7 @@ func (s *State) minimum(g *Group) int {
 	if !raised {
 		return g.MinSize
 	}
-	told := min(f.min, s.known(g.ID).settled())
+	told := min(f.min, s.known(g.ID).confirmedSize())
 	if f.away {
 		return told
 	}

@@ -17,7 +17,7 @@ import (
 // worked out anew before they are read.
 var immaterial = map[string]bool{
 	"State.o": true, "State.now": true, "State.out": true, "nodes.at": true, "nodes.observed": true, "sets.index": true,
-	"caller.loop": true, "caller.process": true, "told.warned": true, "saved.writer": true, "groupOrders.revision": true,
+	"caller.loop": true, "caller.process": true, "published.warned": true, "saved.writer": true, "groupOrders.revision": true,
 	"pick.from": true, "pick.why": true, "split.why": true, "plan.why": true, "Group.Revision": true, "Group.DetailsAt": true,
 	"Cloud.At": true, "journal.Writer": true, "order.err": true, "Failure.Reason": true, "member.option": true,
 }

@@ -29,8 +29,8 @@ type Notice struct {
 	Message string
 }
 
-// told is what somebody has been told.
-type told struct {
+// published is what was said about pods, and which warnings were given.
+type published struct {
 	awaited map[types.UID]*awaited
 	warned  map[string]bool
 }
@@ -148,7 +148,7 @@ func (s *State) noticeLoop() {
 	if len(s.pods.awaited) == 0 {
 		return
 	}
-	at, coming := s.look(), map[string]bool{}
+	at, coming := s.observe(), map[string]bool{}
 	for name, g := range s.view.Groups {
 		coming[name] = at.count(g, s.state(name)).inFlight > 0
 	}

@@ -105,8 +105,8 @@ func (c *choice) notePinned(names []string) {
 	}
 }
 
-// takeWithheld notes what the questions of the loop that has ended did not get.
-func (s *State) takeWithheld() {
+// noteWithheld notes what the questions of the loop that has ended did not get.
+func (s *State) noteWithheld() {
 	s.plan.withheld = question{}
 	if q := s.plan.question; q != nil && q.nodes > 0 {
 		s.plan.withheld = question{nodes: q.nodes, pods: ceilDiv(q.pods*q.nodes, q.asked), sets: q.sets}

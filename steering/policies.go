@@ -1,7 +1,6 @@
 package steering
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -48,13 +47,7 @@ func (s *State) adoptPolicies() {
 	if !d.waiting || s.view == nil {
 		return
 	}
-	if err := nodegroupset.CheckPolicies(d.given, s.templateNodes(nil)); err != nil {
-		s.refusePolicies(fmt.Errorf("spec.%w", err))
-		return
-	}
-	options := s.o.Similarity
-	options.Policies = d.given
-	index, err := nodegroupset.NewIndex(options)
+	options, index, err := s.o.Similarity.Declare(d.given, s.templateNodes(nil))
 	if err != nil {
 		s.refusePolicies(err)
 		return
@@ -84,20 +77,6 @@ func (s *State) terms(sent map[string]*v1.Node) map[string]*nodegroupset.Terms {
 		return nil
 	}
 	return s.o.Similarity.Declared(s.templateNodes(sent))
-}
-
-// underPolicy completes a request to split by the policy of the chosen group's set. Its other groups
-// count for the policy too, with the size that is planned for them or else that they have, and get
-// nothing.
-func (c *choice) underPolicy(request nodegroupset.SplitRequest, chosen string, planned func(group string) (int64, bool)) nodegroupset.SplitRequest {
-	return c.policies[chosen].Completed(request, chosen, func(name string) (int64, bool) {
-		if planned != nil {
-			if size, known := planned(name); known {
-				return size, true
-			}
-		}
-		return int64(max(0, c.s.state(name).target)), true
-	})
 }
 
 // PolicyStatus is a declared set.

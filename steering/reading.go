@@ -128,7 +128,7 @@ func (e LoopBegins) apply(s *State) Answer {
 	s.levelOut(e.Began)
 	s.holdLevels()
 	s.findUneven()
-	s.takeWithheld()
+	s.noteWithheld()
 	return Answer{}
 }
 
@@ -266,12 +266,12 @@ func (s *State) show(v *Cloud) {
 	s.view = v
 	s.adoptPolicies()
 	wasReady := s.wasReady()
-	at := s.look()
+	at := s.observe()
 	s.nodes.since = watchUnregistered(v, at.nodes, s.nodes.since)
 	at.since = s.nodes.since
 	for _, id := range slices.Sorted(maps.Keys(v.Groups)) {
 		g, b := v.Groups[id], s.state(id)
-		s.settleByReading(g, b)
+		s.applyReading(g, b)
 		b.watchEmpty(g, at.now)
 		s.watch(before.group(id), g, b, wasReady)
 		watchSince(&b.down, at.count(g, b).down(), at.now)
@@ -306,9 +306,9 @@ func (b *groupState) follow(inFlight int, before *Cloud, now time.Time) {
 	b.coming = b.coming.Follow(inFlight, ordered)
 }
 
-// settleByReading takes over a target size that was read, and ends an order whose result only the
+// applyReading takes over a target size that was read, and ends an order whose result only the
 // size shows.
-func (s *State) settleByReading(g *Group, b *groupState) {
+func (s *State) applyReading(g *Group, b *groupState) {
 	if g.Revision != b.revision {
 		return // read before something changed here
 	}
@@ -321,7 +321,7 @@ func (s *State) settleByReading(g *Group, b *groupState) {
 	case g.Target < o.Before+o.Delta:
 		s.refused(g.ID, b, o.err)
 	case !o.failed.IsZero():
-		s.taken(b)
+		s.accepted(b)
 	}
 }
 

@@ -69,3 +69,23 @@ func podSpecs(pods []*v1.Pod) iter.Seq[*v1.PodSpec] {
 		}
 	}
 }
+
+// hasPeers reports whether a group is in a set with others.
+func (s *State) hasPeers(id string) bool {
+	first := s.firstOf()
+	for other := range s.view.Groups {
+		if other != id && first[id] != "" && first[other] == first[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// firstOf returns the first member of the set of each group: as Cluster Autoscaler has shown them
+// last, and before it has, by the templates of the cloud.
+func (s *State) firstOf() map[string]string {
+	if len(s.sets.index.Names()) == 0 {
+		return s.catalogueSets(s.now)
+	}
+	return s.sets.first
+}

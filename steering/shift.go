@@ -171,12 +171,12 @@ func (s *State) holdLevels() {
 			s.levels.floors = map[string]floor{}
 		}
 		// Nodes that are not ready may come back with their zone.
-		s.levels.floors[id] = floor{min: min(b.settled(), s.nodes.at.staying(g, true)), held: true, why: why, away: s.zones.away(id) != ""}
+		s.levels.floors[id] = floor{min: min(b.confirmedSize(), s.nodes.at.staying(g, true)), held: true, why: why, away: s.zones.away(id) != ""}
 	}
 }
 
-// tellWaiting publishes which pods wait because they can run only in zones that are shifted away.
-func (c *choice) tellWaiting(growable []string) {
+// publishWaiting publishes which pods wait because they can run only in zones that are shifted away.
+func (c *choice) publishWaiting(growable []string) {
 	served := c.podsOf(growable)
 	waiting, why := map[int]bool{}, map[string]bool{}
 	for _, name := range c.names {

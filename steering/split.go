@@ -3,6 +3,7 @@ package steering
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -52,7 +53,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	}
 	s := &split{chosen: chosen, why: why, oneByOne: c.s.o.ExpanderOnly}
 	if terms := c.policies[chosen]; terms != nil {
-		s.policy = fmt.Sprintf("set %s, %s", terms.Set, terms)
+		s.policy = terms.Describe()
 	}
 	for _, name := range growable {
 		if slices.Contains(c.similarTo(chosen), name) && !c.single(name) {
@@ -295,7 +296,9 @@ func (c *choice) work(s *split) error {
 		slices.Sort(names)
 		request.Classes = append(request.Classes, nodegroupset.Class{Members: names, Nodes: int64(s.need)})
 	}
-	result, err := nodegroupset.Split(c.underPolicy(request, s.chosen, nil))
+	result, err := nodegroupset.Split(c.policies[s.chosen].Completed(request, s.chosen, func(name string) (int64, bool) {
+		return int64(max(0, c.s.state(name).target)), true // of a group of the set that is no member: it gets nothing
+	}))
 	if err != nil {
 		return err
 	}
@@ -395,4 +398,31 @@ func (s *split) before(a, b *member) bool {
 func (c *choice) cut(s *split, to int) error {
 	s.need = max(0, to-s.lowered)
 	return c.work(s)
+}
+
+// moveLastNode gives a member the last node of another one if it is asked for more than its share and all sizes are then as even
+// as before. Of three nodes for a and b with 4 each, a should get two. If Cluster Autoscaler, which balances by itself, asks b for
+// two, b gets them, and a gets one: with 5 and 6 nodes as even as with 6 and 5, and a loop sooner. Members that were increased
+// already keep what they have got.
+func (p *pick) moveLastNode(id string, increased map[string]bool) {
+	s := p.split
+	to := slices.IndexFunc(s.members, func(m member) bool {
+		return m.Name == id && m.held == "" && m.Size+int64(s.shares[id]) < m.Max
+	})
+	if to < 0 || s.policy != "" || s.bound {
+		return
+	}
+	size := s.members[to].Size + int64(s.shares[id])
+	from := slices.IndexFunc(s.members, func(m member) bool {
+		return !increased[m.Name] && s.shares[m.Name] > 0 && m.Size+int64(s.shares[m.Name]) == size+1 && size >= m.Min
+	})
+	if from < 0 {
+		return
+	}
+	s.shares, s.result = maps.Clone(s.shares), slices.Clone(s.result)
+	s.shares[s.members[from].Name]--
+	s.result[from].NewSize--
+	s.shares[id]++
+	s.result[to].NewSize++
+	p.Shares = s.shares
 }

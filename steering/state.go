@@ -71,7 +71,7 @@ type State struct {
 	failures failures
 	levels   levels
 	zones    zonal
-	pods     told
+	pods     published
 	saved    saved
 }
 
@@ -102,7 +102,7 @@ func New(writer string, o Options) (*State, error) {
 		failures: failures{backoff: backoff.New(o.Backoff), closed: map[string]bool{}},
 		levels:   levels{limit: limit},
 		zones:    zonal{shifts: shifts, labels: map[string]map[string]string{}},
-		pods:     told{awaited: map[types.UID]*awaited{}, warned: map[string]bool{}},
+		pods:     published{awaited: map[types.UID]*awaited{}, warned: map[string]bool{}},
 		saved:    saved{writer: writer},
 	}, nil
 }

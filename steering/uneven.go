@@ -39,7 +39,7 @@ func (s *State) findUneven() {
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
 		if g := s.view.Groups[id]; first[id] != "" && !g.ZeroOrMax {
 			members[first[id]] = append(members[first[id]], id)
-			s.plan.sizes[id] = s.state(id).settled()
+			s.plan.sizes[id] = s.state(id).confirmedSize()
 		}
 	}
 	for _, set := range slices.Sorted(maps.Keys(members)) {

@@ -21,6 +21,13 @@ type Cloud[G NodeGroup] interface {
 	ZeroOrMax(group G) (bool, error)
 }
 
+// groupOf is the group of a node; ours is false for a node of none, and for one whose group cannot be found.
+func groupOf[G NodeGroup](cloud Cloud[G], node *v1.Node) (group G, ours bool) {
+	var none G
+	group, err := cloud.NodeGroupForNode(node)
+	return group, err == nil && any(group) != any(none)
+}
+
 // Deletions are the nodes on their way out.
 type Deletions interface {
 	// DeletionsInProgress returns the names of the empty ones and of those with pods to move.

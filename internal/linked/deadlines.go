@@ -30,14 +30,8 @@ type Deadlines[G NodeGroup] struct {
 	mu      sync.Mutex
 	backoff *backoff.Backoff
 	trials  map[string]trial
-	takers  map[string][]string // the members that could take the last nodes of a group
-	orders  map[string][]order  // by group, oldest first: nodes that are not known to have come
-}
-
-// order is of nodes of a group.
-type order struct {
-	at    time.Time
-	nodes int64
+	takers  map[string][]string            // the members that could take the last nodes of a group
+	orders  map[string]nodegroupset.Orders // by group: of nodes that are not known to have come
 }
 
 // trial is of a group that has brought nodes too late.
@@ -52,7 +46,7 @@ func NewDeadlines[G NodeGroup](declared func(group string) (*nodegroupset.Terms,
 	return &Deadlines[G]{
 		declared: declared, away: away, clock: journal.clock, journal: journal,
 		backoff: backoff.New(options), trials: map[string]trial{}, takers: map[string][]string{},
-		orders: map[string][]order{},
+		orders: map[string]nodegroupset.Orders{},
 	}
 }
 
@@ -131,10 +125,8 @@ func (d *Deadlines[G]) Look(nodes []*v1.Node, cloud Cloud[G]) {
 		return
 	}
 	ready := map[string][]time.Time{}
-	var none G
 	for _, node := range nodes {
-		group, err := cloud.NodeGroupForNode(node)
-		if err == nil && any(group) != any(none) && template.IsReady(node) {
+		if group, ours := groupOf(cloud, node); ours && template.IsReady(node) {
 			ready[group.Id()] = append(ready[group.Id()], node.CreationTimestamp.Time)
 		}
 	}
@@ -152,7 +144,7 @@ func (d *Deadlines[G]) Look(nodes []*v1.Node, cloud Cloud[G]) {
 // created.
 func (d *Deadlines[G]) followUp(group string, ready []time.Time) {
 	open := d.orders[group]
-	for len(open) > 0 && came(ready, open[0].at) >= open[0].nodes {
+	for len(open) > 0 && came(ready, open[0].At) >= open[0].Nodes {
 		open = open[1:]
 	}
 	d.orders[group] = open
@@ -161,7 +153,7 @@ func (d *Deadlines[G]) followUp(group string, ready []time.Time) {
 		return
 	}
 	terms, members := d.declared(group)
-	if terms == nil || d.clock.Since(open[0].at) <= terms.StartupDeadline {
+	if terms == nil || d.clock.Since(open[0].At) <= terms.StartupDeadline {
 		return
 	}
 	delete(d.orders, group)
@@ -170,7 +162,7 @@ func (d *Deadlines[G]) followUp(group string, ready []time.Time) {
 	}
 }
 
-func came(ready []time.Time, since time.Time) (n int64) {
+func came(ready []time.Time, since time.Time) (n int) {
 	for _, at := range ready {
 		if !at.Before(since) {
 			n++
@@ -179,8 +171,9 @@ func came(ready []time.Time, since time.Time) (n int64) {
 	return n
 }
 
-// hold has groups on trial get no more than one node, and none while they or another member of their set
-// are left alone, as long as others can take the rest.
+// hold has groups on trial get one node, and none while they or another member of their set are left alone, as long as others can
+// take the rest. Of nine nodes for three groups of 4, of which one is on trial, the split is 1, 4 and 4; all nine go to the group
+// on trial if the others are at their maximum.
 func (d *Deadlines[G]) hold(groups []nodegroupset.Group) {
 	for i := range groups {
 		if allowed, tried := d.trial(groups[i].Name); tried {
@@ -221,7 +214,7 @@ func (d *Deadlines[G]) given(groups []G, split []nodegroupset.GroupSplit) {
 	defer d.mu.Unlock()
 	for _, g := range split {
 		if terms, _ := d.declared(g.Name); g.NewSize > g.Size && terms != nil && terms.StartupDeadline > 0 {
-			d.orders[g.Name] = append(d.orders[g.Name], order{d.clock.Now(), g.NewSize - g.Size})
+			d.orders[g.Name] = append(d.orders[g.Name], nodegroupset.Order{At: d.clock.Now(), Nodes: int(g.NewSize - g.Size)})
 		}
 		if t, tried := d.trials[g.Name]; tried && g.NewSize > g.Size {
 			t.ordered = true

@@ -26,12 +26,10 @@ func newFleet[G NodeGroup](cloud Cloud[G], deletions Deletions, setOf func(group
 // groupOf is the group of a node. It is false for nodes that are left to the autoscaler: those in
 // no group that can be read, and those of groups that are all or nothing.
 func (f *fleet[G]) groupOf(node *v1.Node) (nodegroupset.ShrinkGroup, bool) {
-	var none G
-	group, err := f.cloud.NodeGroupForNode(node)
-	if err != nil || any(group) == any(none) {
-		return nodegroupset.ShrinkGroup{}, false // what the autoscaler's own processors report
+	if group, ours := groupOf(f.cloud, node); ours {
+		return f.read(group)
 	}
-	return f.read(group)
+	return nodegroupset.ShrinkGroup{}, false // what the autoscaler's own processors report
 }
 
 // withPartners are the groups read so far and all others of their sets, because those without a

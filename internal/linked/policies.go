@@ -1,8 +1,6 @@
 package linked
 
 import (
-	"fmt"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
@@ -76,12 +74,7 @@ func (s *Sets[T, G]) usePolicies() (changed bool) {
 		}
 	}
 	if d.waiting {
-		options := s.options
-		options.Policies = d.given
-		index, err := nodegroupset.NewIndex(options)
-		if wrong := nodegroupset.CheckPolicies(d.given, nodes); wrong != nil {
-			err = fmt.Errorf("spec.%w", wrong)
-		}
+		options, index, err := s.options.Declare(d.given, nodes)
 		if err != nil {
 			s.refusePolicies(err)
 		} else {
@@ -130,8 +123,5 @@ func (u ScaleUp[G]) underPolicy(request nodegroupset.SplitRequest, chosen string
 	if terms == nil {
 		return request, ""
 	}
-	return terms.Completed(request, chosen, knownSizes(members, request.Groups)), describe(terms)
+	return terms.Completed(request, chosen, knownSizes(members, request.Groups)), terms.Describe()
 }
-
-// describe says what the policy of a set is.
-func describe(terms *nodegroupset.Terms) string { return fmt.Sprintf("set %s, %s", terms.Set, terms) }

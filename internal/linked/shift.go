@@ -108,10 +108,9 @@ func (z *ZonalShift[G]) Removable(nodes []*v1.Node, cloud Cloud[G]) []*v1.Node {
 	if len(z.decision.Held) == 0 {
 		return nodes
 	}
-	var none G
 	return slices.DeleteFunc(slices.Clone(nodes), func(node *v1.Node) bool {
-		group, err := cloud.NodeGroupForNode(node)
-		return err == nil && any(group) != any(none) && z.decision.Held[group.Id()] != ""
+		group, ours := groupOf(cloud, node)
+		return ours && z.decision.Held[group.Id()] != ""
 	})
 }
 

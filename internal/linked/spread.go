@@ -125,7 +125,7 @@ func (s *Spread[G]) terms(chosen string) (complete completion, policy, why strin
 	case terms == nil:
 		return nil, "", ""
 	case terms.Level():
-		return nil, describe(terms), ""
+		return nil, terms.Describe(), ""
 	case !terms.Alike():
 		return nil, "", "nodes of set " + terms.Set + " have different capacities, which its policy counts"
 	}
@@ -138,7 +138,7 @@ func (s *Spread[G]) terms(chosen string) (complete completion, policy, why strin
 			return sizes(name)
 		})
 	}
-	return complete, describe(terms), ""
+	return complete, terms.Describe(), ""
 }
 
 // kinds are the kinds of the pods that the chosen group is for, and of those that only groups of its
