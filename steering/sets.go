@@ -31,19 +31,8 @@ func (s *State) compare(request *Question) error {
 			}
 		}
 	}
-	if err := template.ShareCloud(templates); err != nil {
+	if _, err := template.Fill(templates, empty, s.o.Similarity, podSpecs(request.Pods)); err != nil {
 		return err
-	}
-	if len(empty) > 0 && len(empty) < len(templates) {
-		completions, err := template.Complete(templates, empty, s.o.Similarity, podSpecs(request.Pods))
-		if err != nil {
-			return err
-		}
-		for name, c := range completions {
-			if c.Template != nil {
-				templates[name] = *c.Template
-			}
-		}
 	}
 	for _, name := range s.sets.index.Names() {
 		if _, sent := templates[name]; !sent && s.view.Groups[name] == nil { // else it was only not read this time

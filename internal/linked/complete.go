@@ -7,7 +7,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
@@ -36,42 +35,17 @@ func (s *Sets[T, G]) completed() map[string]cloudprovider.Template {
 	if len(unseen) == 0 || len(unseen) == len(templates) {
 		return nil
 	}
-	completed, notes, err := complete(templates, unseen, s.options)
-	s.notes = notes
+	filled := maps.Clone(templates)
+	notes, err := template.Fill(filled, unseen, s.options, func(func(*v1.PodSpec) bool) {})
 	if err != nil {
 		klog.ErrorS(err, "Templates of empty node groups are compared as they are")
 		return nil
 	}
-	return completed
+	s.notes = notes
+	maps.DeleteFunc(filled, func(id string, t cloudprovider.Template) bool { return !unseen[id] || t.Node == templates[id].Node })
+	return filled
 }
 
 // fromCloud reports whether a template is the cloud's idea of a machine: no kubelet has reported
 // from it.
 func fromCloud(t cloudprovider.Template) bool { return t.Node.Status.NodeInfo.KubeletVersion == "" }
-
-// complete returns what unseen templates are when what they lack is filled in, where there is
-// something to fill in.
-func complete(templates map[string]cloudprovider.Template, unseen map[string]bool, options nodegroupset.Options) (
-	completed map[string]cloudprovider.Template, notes map[string]string, err error) {
-	shared := maps.Clone(templates)
-	if err := template.ShareCloud(shared); err != nil {
-		return nil, nil, err
-	}
-	completions, err := template.Complete(shared, unseen, options, func(func(*v1.PodSpec) bool) {})
-	if err != nil {
-		return nil, nil, err
-	}
-	out, notes := map[string]cloudprovider.Template{}, map[string]string{}
-	for id := range unseen {
-		if note := completions[id].Note; note != "" {
-			notes[id] = note
-		}
-		switch {
-		case completions[id].Template != nil:
-			out[id] = *completions[id].Template
-		case shared[id].Node != templates[id].Node:
-			out[id] = shared[id]
-		}
-	}
-	return out, notes, nil
-}

@@ -72,6 +72,26 @@ func Complete(templates map[string]cloudprovider.Template, empty map[string]bool
 	return out, nil
 }
 
+// Fill takes all templates to be of one cloud, as ShareCloud does, and replaces those of empty groups by what Complete makes of
+// them, if there are others to complete them from. It returns the notes of Complete, by group.
+func Fill(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options, pods iter.Seq[*v1.PodSpec]) (
+	notes map[string]string, err error) {
+	if err := ShareCloud(templates); err != nil || len(empty) == 0 || len(empty) == len(templates) {
+		return nil, err
+	}
+	completions, err := Complete(templates, empty, similarity, pods)
+	notes = map[string]string{}
+	for id, c := range completions {
+		if c.Template != nil {
+			templates[id] = *c.Template
+		}
+		if c.Note != "" {
+			notes[id] = c.Note
+		}
+	}
+	return notes, err
+}
+
 // group is a node group and its template.
 type group struct {
 	id string
