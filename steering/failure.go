@@ -171,7 +171,8 @@ func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) 
 		b.neverReady = true
 		s.fail(g.ID, byBoot, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), true)
 	}
-	if n := s.nodes.at.count(g, b); !g.Kept && n.due > 0 && !b.ordered.IsZero() && s.nodes.at.now.Sub(b.ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
+	if n := s.nodes.at.count(g, b); !g.Kept && n.due > 0 && !b.ordered.IsZero() &&
+		s.nodes.at.now.Sub(b.ordered) >= s.o.MaxNodeProvisionTime { // since some were last ordered
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
 	}
 }
@@ -180,7 +181,8 @@ func (s *State) watch(before, g *Group, b *groupState, wasReady func(id string) 
 func (s *State) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.writeOff(g, b)
 	s.fail(g.ID, s.overdue(g), why, true)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes,
+		Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
 // endTrial ends the trial of a member and its backoff when a node has become ready since it failed.
@@ -263,7 +265,8 @@ func (s *State) fail(id string, what cause, why string, onTrial bool) {
 	s.noticeFailure(id, why)
 	until, _, _ := s.failures.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)
-	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s while others of its set can grow, %s: %s: %s", id, until.UTC().Format(time.TimeOnly), then, what, why))
+	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s while others of its set can grow, %s: %s: %s", id,
+		until.UTC().Format(time.TimeOnly), then, what, why))
 }
 
 // failHidden backs a member off for a failure that is kept from Cluster Autoscaler.

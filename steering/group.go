@@ -149,7 +149,8 @@ func (s *State) known(id string) *groupState {
 }
 
 func newGroup() *groupState {
-	return &groupState{groupOrders: groupOrders{deleted: map[string]time.Time{}}, groupFailures: groupFailures{off: writtenOff{instances: map[string]bool{}}}}
+	return &groupState{groupOrders: groupOrders{deleted: map[string]time.Time{}},
+		groupFailures: groupFailures{off: writtenOff{instances: map[string]bool{}}}}
 }
 
 // unseen returns how many nodes of the group are on their way and not counted by Cluster

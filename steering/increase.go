@@ -155,7 +155,8 @@ func (s *State) grantOf(g *Group, delta int) grant {
 		return full("the group is resized to its maximum or to zero, never split")
 	case p == nil && s.caller.stopped && !s.caller.ignored:
 		s.caller.ignored = true // a second time in a row is no accident
-		return grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", hide: s.HidesFailures(), shared: true}
+		return grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", hide: s.HidesFailures(),
+			shared: true}
 	case p == nil:
 		return s.grantUnasked(g, delta)
 	}
@@ -205,7 +206,8 @@ func (s *State) noticeBalancing(p *pick, g *Group, delta int) {
 		s.caller.balancing = byNobody
 	}
 	if p.full && s.caller.balancing == byNobody && p.from.atomic(p.from.options[p.Group]) {
-		s.warn("ProvisioningRequestNotBalanced", "Cluster Autoscaler gets all nodes of a ProvisioningRequest from one node group: start it with --balance-similar-node-groups, so that it splits them")
+		s.warn("ProvisioningRequestNotBalanced", "Cluster Autoscaler gets all nodes of a ProvisioningRequest from one node group: "+
+			"start it with --balance-similar-node-groups, so that it splits them")
 	}
 }
 
@@ -240,7 +242,8 @@ func (s *State) grantOther(p *pick, g *Group, delta int) grant {
 		return s.shareOfOther(p, g, delta)
 	case !p.full && !s.caller.ignored:
 		s.caller.ignored = true
-		return grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", hide: s.HidesFailures(), shared: true}
+		return grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", hide: s.HidesFailures(),
+			shared: true}
 	}
 	return grant{nodes: delta, reason: "the expander had picked " + p.Group, inFull: !p.full}
 }
@@ -251,7 +254,8 @@ func (s *State) shareOf(p *pick, g *Group, delta int) grant {
 		return v
 	}
 	if p.split == nil { // chosen by the process before this one
-		return grant{nodes: min(delta, p.Shares[g.ID]), hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
+		return grant{nodes: min(delta, p.Shares[g.ID]), hide: s.HidesFailures(), shared: true, restored: true,
+			reason: "its share, as chosen before a restart"}
 	}
 	if s.caller.balancing == byNobody && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
@@ -285,7 +289,8 @@ func (p *pick) knows(id string) bool {
 func (s *State) shareOfOther(p *pick, g *Group, delta int) grant {
 	q, _ := p.from.share(g.ID, p.split.why, p.from.growable())
 	if q == nil || q.full {
-		return grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", hide: s.HidesFailures(), shared: true}
+		return grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", hide: s.HidesFailures(),
+			shared: true}
 	}
 	q.from, q.Group, q.count = p.from, g.ID, p.from.options[g.ID].NodeCount
 	v := s.shareOf(q, g, delta)
@@ -300,7 +305,8 @@ func (s *State) planned(g *Group, delta int) grant {
 	if v, ok := s.unshared(delta, nil); ok {
 		return v
 	}
-	return grant{nodes: left, reason: "what the split has left for it; the expander was not asked before", hide: s.HidesFailures(), shared: true}
+	return grant{nodes: left, reason: "what the split has left for it; the expander was not asked before", hide: s.HidesFailures(),
+		shared: true}
 }
 
 // grownIn reports whether another group of the set was increased since the expander was asked.

@@ -178,7 +178,8 @@ func (e JournalRead) apply(s *State) Answer {
 
 // journal is the text of what must survive.
 func (s *State) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.saved.writer, Groups: map[string]journalGroup{}, Plan: s.plan.current, Stopped: s.caller.stopped, Unread: s.caller.unread, Balances: s.caller.balancing, Shifted: s.zones.shifts.Away()}
+	j := journal{Version: journalVersion, Writer: s.saved.writer, Groups: map[string]journalGroup{}, Plan: s.plan.current,
+		Stopped: s.caller.stopped, Unread: s.caller.unread, Balances: s.caller.balancing, Shifted: s.zones.shifts.Away()}
 	if p := s.caller.pick; p != nil && !p.full {
 		j.Pick = p
 	}
@@ -220,7 +221,8 @@ func (s *State) restore(j journal) {
 	}
 	s.caller.balancing = j.Balances
 	s.zones.shifts.Restore(j.Shifted)
-	s.plan.current, s.caller.pick, s.caller.stopped, s.caller.unread = j.Plan, nil, j.Stopped && s.caller.loop == 0, j.Unread && s.caller.loop == 0
+	s.plan.current, s.caller.pick, s.caller.stopped, s.caller.unread = j.Plan, nil, j.Stopped && s.caller.loop == 0, j.Unread &&
+		s.caller.loop == 0
 	if s.caller.loop == 0 {
 		s.caller.pick = j.Pick
 	}

@@ -84,7 +84,8 @@ func (s *State) levelOut(now time.Time) {
 		maps.Copy(l.floors, kept.advance(members, terms[members[0].id], now, s.levels.limit))
 		if kept.released && !ended {
 			s.count(SetsUneven, 1)
-			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.levels.limit.String(), "nodesPerLoop", kept.step}})
+			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk",
+				Values: []any{"set", set, "after", s.levels.limit.String(), "nodesPerLoop", kept.step}})
 		}
 	}
 	// Levels of sets of which at most one member can be read now are kept, until no member has waited
@@ -131,7 +132,8 @@ func (s *State) levelMembers(now time.Time) map[string][]levelMember {
 			continue
 		}
 		_, _, backedOff := s.failures.backoff.Active(id, now)
-		out[set] = append(out[set], levelMember{id: id, size: b.confirmedSize(), min: g.MinSize, staying: s.nodes.at.staying(g, false), fixed: backedOff})
+		out[set] = append(out[set], levelMember{id: id, size: b.confirmedSize(), min: g.MinSize, staying: s.nodes.at.staying(g, false),
+			fixed: backedOff})
 	}
 	maps.DeleteFunc(out, func(_ string, members []levelMember) bool { return len(members) < 2 })
 	return out

@@ -90,7 +90,8 @@ func (c *choice) noticeQuestion(p *pick, why string) {
 // noticeAnswer says to the pods for which a group was increased that nodes are on their way, or that
 // the cloud has refused them. An increase that was not forwarded says nothing.
 func (s *State) noticeAnswer(v grant, granted int, err error) {
-	if !s.o.NoticePods || v.about == nil || err == nil && granted == 0 || err != nil && !v.refuse && !cloudprovider.Refused(err) || errors.Is(err, ErrNotLeader) {
+	if !s.o.NoticePods || v.about == nil || err == nil && granted == 0 || err != nil && !v.refuse && !cloudprovider.Refused(err) ||
+		errors.Is(err, ErrNotLeader) {
 		return
 	}
 	id, name := v.group.ID, s.named(v.group.ID)

@@ -56,7 +56,8 @@ func (v *Cloud) group(id string) *Group {
 // size. Those that were deleted since are being deleted, and nodes that have joined are the instances
 // that were missing. It is settled if nothing of it is on its way or missing: it has as many instances
 // as its target size, each with a node that is among those that are ready.
-func (s *State) Kept(before *Group, target int, joined []cloudprovider.Instance, ready map[string]bool) (instances []cloudprovider.Instance, settled bool) {
+func (s *State) Kept(before *Group, target int, joined []cloudprovider.Instance, ready map[string]bool) (instances []cloudprovider.Instance,
+	settled bool) {
 	deleted := s.known(before.ID).deleted
 	kept := &Group{Instances: slices.Concat(before.Instances, before.Failed)}
 	for i := range kept.Instances {
@@ -202,7 +203,8 @@ func (e Overdue) apply(s *State) Answer {
 	if !overdue || missing <= 0 {
 		return Answer{}
 	}
-	return TakeBack{Group: g, Missing: missing, Counter: NodesOverdue, Cause: byCloud, Why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}.answer()
+	return TakeBack{Group: g, Missing: missing, Counter: NodesOverdue, Cause: byCloud,
+		Why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}.answer()
 }
 
 // TakenBack are the cloud's answers to a TakeBack: to the deletion of the nodes, and to the decrease.
@@ -233,7 +235,8 @@ func (e TakenBack) apply(s *State) Answer {
 	g.Target -= n
 	s.count(t.Counter, n)
 	s.failHidden(g.ID, t.Cause, t.Why, true)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.Why + "; " + then, Error: text(errors.Join(e.DeleteErr, e.DecreaseErr))})
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.Why + "; " + then,
+		Error: text(errors.Join(e.DeleteErr, e.DecreaseErr))})
 	return Answer{}
 }
 

@@ -206,8 +206,9 @@ type recordedError struct {
 
 // matter are the errors of which it matters whether an error is one of them.
 var matter = []error{
-	ErrNotLeader, ErrOutdated, cloudprovider.ErrNotImplemented, cloudprovider.ErrNotFound, cloudprovider.ErrInvalidDelta, cloudprovider.ErrAboveMax,
-	cloudprovider.ErrBelowMin, cloudprovider.ErrNotInGroup, cloudprovider.ErrOutOfResources, cloudprovider.ErrQuotaExceeded, cloudprovider.ErrUnavailable,
+	ErrNotLeader, ErrOutdated, cloudprovider.ErrNotImplemented, cloudprovider.ErrNotFound, cloudprovider.ErrInvalidDelta,
+	cloudprovider.ErrAboveMax, cloudprovider.ErrBelowMin, cloudprovider.ErrNotInGroup, cloudprovider.ErrOutOfResources,
+	cloudprovider.ErrQuotaExceeded, cloudprovider.ErrUnavailable,
 }
 
 func recordError(err error) *recordedError {

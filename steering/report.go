@@ -81,7 +81,8 @@ func (s *State) groupStatuses(now time.Time) []GroupStatus {
 		status.Shifted, status.Lag = s.zones.away(id), s.zones.decision.Lag[id]
 		if until, why, off := s.failures.backoff.Active(id, at.now); off {
 			what, why, _ := strings.Cut(why, ": ")
-			status.Backoff = fmt.Sprintf("%s, first at %s, tried again at %s: %s", what, s.failures.backoff.Failure(id).First.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), why)
+			status.Backoff = fmt.Sprintf("%s, first at %s, tried again at %s: %s", what,
+				s.failures.backoff.Failure(id).First.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), why)
 		}
 		status.Problem = cmp.Or(text(g.Err), text(g.TemplateErr))
 		out = append(out, status)

@@ -42,7 +42,8 @@ func (s *State) compare(request *Question) error {
 	for name, t := range templates {
 		if err := s.sets.index.Set(name, t); err != nil {
 			s.sets.index.Delete(name)
-			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template cannot be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
+			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template cannot be compared",
+				Values: []any{"nodeGroup", name, "reason", err.Error()}})
 		}
 	}
 	s.sets.first = nodegroupset.FirstOf(s.sets.index.Sets())

@@ -98,12 +98,15 @@ func (s *State) shiftZones() {
 		if !began.Until.IsZero() {
 			until = " until " + began.Until.UTC().Format("2006-01-02 15:04 UTC")
 		}
-		s.log(Log{Message: "Zone is shifted away", Values: []any{"zone", began.Domain.String(), "reason", began.Reason, "detected", began.Detected, "nodeGroups", began.Groups}})
-		s.event("ZoneShifted", fmt.Sprintf("%s%s: nothing grows there and no member of the sets shrinks: %s", began, until, strings.Join(began.Groups, ", ")))
+		s.log(Log{Message: "Zone is shifted away", Values: []any{"zone", began.Domain.String(), "reason", began.Reason, "detected",
+			began.Detected, "nodeGroups", began.Groups}})
+		s.event("ZoneShifted", fmt.Sprintf("%s%s: nothing grows there and no member of the sets shrinks: %s", began, until,
+			strings.Join(began.Groups, ", ")))
 	}
 	for _, ended := range z.decision.Ended {
 		s.log(Log{Message: "Zone has come back", Values: []any{"zone", ended.Domain.String(), "reason", ended.Reason}})
-		s.out.Events = append(s.out.Events, KubernetesEvent{Reason: "ZoneReturned", Message: fmt.Sprintf("%s has come back: %s", ended.Domain, ended.Reason), Normal: true})
+		s.out.Events = append(s.out.Events, KubernetesEvent{Reason: "ZoneReturned",
+			Message: fmt.Sprintf("%s has come back: %s", ended.Domain, ended.Reason), Normal: true})
 	}
 	for _, ignored := range z.decision.Ignored {
 		s.warn("ZonalShiftIgnored", ignored.String())
@@ -119,7 +122,8 @@ func (s *State) shiftGroups() []zonalshift.Group {
 		n := s.nodes.at.count(g, b)
 		_, _, refuses := s.failures.backoff.Active(id, s.now)
 		one := zonalshift.Group{
-			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses || g.leftAlone() != "",
+			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses ||
+				g.leftAlone() != "",
 		}
 		if !s.o.NotBalanced && !g.ZeroOrMax {
 			one.Set, one.Portion = set[id], terms[id].PortionOf(id)
@@ -191,7 +195,8 @@ func (c *choice) publishWaiting(growable []string) {
 	text := ""
 	if len(waiting) > 0 {
 		first := c.request.Pods[slices.Min(slices.Collect(maps.Keys(waiting)))]
-		text = fmt.Sprintf("%d pods can run nowhere else and wait, such as %s/%s: %s", len(waiting), first.Namespace, first.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; "))
+		text = fmt.Sprintf("%d pods can run nowhere else and wait, such as %s/%s: %s", len(waiting), first.Namespace, first.Name,
+			strings.Join(slices.Sorted(maps.Keys(why)), "; "))
 	}
 	if text != c.s.zones.waiting {
 		if text != "" {

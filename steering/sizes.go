@@ -158,7 +158,8 @@ func (s *State) noticeOthers(v *Cloud) {
 		}
 		if g.Reported.Target > was.Reported.Target && g.Reported.Target > g.MinSize {
 			s.caller.balancing = byItself
-			s.warn("AutoscalerBalances", "Cluster Autoscaler splits increases by itself (--balance-similar-node-groups): evenkeel chooses the set, and does not decide how its nodes are split")
+			s.warn("AutoscalerBalances", "Cluster Autoscaler splits increases by itself (--balance-similar-node-groups): "+
+				"evenkeel chooses the set, and does not decide how its nodes are split")
 			return
 		}
 	}
@@ -170,7 +171,8 @@ const largeIncrease = 20
 // noticeLarge warns of increases that nobody splits.
 func (s *State) noticeLarge(p *pick, nodes int) {
 	if nodes > largeIncrease && s.caller.balancing != byItself && p.split != nil && len(p.split.members) > 1 {
-		s.warn("LargeIncrease", fmt.Sprintf("Cluster Autoscaler adds %d nodes to one node group of a set at once: start it with --max-nodes-per-scaleup=1, or with a few nodes more in large fleets", nodes))
+		s.warn("LargeIncrease", fmt.Sprintf("Cluster Autoscaler adds %d nodes to one node group of a set at once: "+
+			"start it with --max-nodes-per-scaleup=1, or with a few nodes more in large fleets", nodes))
 	}
 }
 

@@ -63,7 +63,8 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 		}
 	}
 	if c.grownNow(chosen) {
-		return nil, Decision{Reason: fmt.Sprintf("the set of %s has grown in this loop, and Cluster Autoscaler counts what it got in the next one", chosen)}
+		reason := fmt.Sprintf("the set of %s has grown in this loop, and Cluster Autoscaler counts what it got in the next one", chosen)
+		return nil, Decision{Reason: reason}
 	}
 	c.leaveOutSparse(s)
 	offered := len(s.members)
@@ -72,7 +73,8 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	s.lowered = min(s.need, c.unseenElsewhere(s))
 	s.need -= s.lowered
 	if s.need <= 0 {
-		return nil, Decision{Reason: fmt.Sprintf("what the set of %s needs is on its way: %d nodes that Cluster Autoscaler cannot see", chosen, s.lowered)}
+		return nil, Decision{Reason: fmt.Sprintf("what the set of %s needs is on its way: %d nodes that Cluster Autoscaler cannot see", chosen,
+			s.lowered)}
 	}
 	err := c.work(s)
 	if err == nil && s.next() == nil && len(s.members) > offered {
@@ -137,7 +139,8 @@ func (c *choice) capped(chosen string) []member {
 func (s *split) asked() (nodes int) {
 	served := map[int]bool{}
 	for _, m := range slices.SortedStableFunc(slices.Values(s.members), func(a, b member) int {
-		return cmp.Or(cmp.Compare(b.option.NodeCount, a.option.NodeCount), cmp.Compare(len(b.option.Pods), len(a.option.Pods)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.option.NodeCount, a.option.NodeCount), cmp.Compare(len(b.option.Pods), len(a.option.Pods)),
+			cmp.Compare(a.Name, b.Name))
 	}) {
 		if slices.ContainsFunc(m.option.Pods, func(pod int) bool { return served[pod] }) {
 			continue
@@ -185,7 +188,8 @@ func (c *choice) needOf(s *split) int {
 func (c *choice) pickNext(s *split) (*pick, Decision) {
 	next := s.next()
 	if next == nil {
-		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
+		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way",
+			s.chosen), Members: s.result}
 	}
 	now := s.shares[next.Name]
 	if c.s.o.ExpanderOnly { // nobody splits it further
@@ -338,7 +342,8 @@ func (c *choice) bound(s *split) []nodegroupset.Class {
 	}
 	for i, names := range takers {
 		for _, m := range s.members {
-			if len(names) > 0 && m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil && spreadplan.Accepts(c.request.Pods[i], c.template(m.Name)) {
+			if len(names) > 0 && m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil &&
+				spreadplan.Accepts(c.request.Pods[i], c.template(m.Name)) {
 				takers[i] = append(takers[i], m.Name)
 			}
 		}

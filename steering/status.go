@@ -27,7 +27,7 @@ type Status struct {
 	Withheld    *WithheldStatus      `json:"withheld,omitempty"`    // what the last loop asked for and did not get
 	ZonalShift  *ZonalShiftStatus    `json:"zonalShift,omitempty"`  // zones that are shifted away
 	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
-	InFull      []Decision           `json:"inFull,omitempty"`      // the last increases granted in full that should have been split, the newest first, at most 10
+	InFull      []Decision           `json:"inFull,omitempty"`      // the last increases granted in full instead of split, at most 10
 	Apart       []ApartStatus        `json:"apart,omitempty"`       // nearly similar groups and what keeps them apart
 	Warnings    []string             `json:"warnings,omitempty"`    // what somebody should look at
 	Suggestion  *nodegroupset.Remedy `json:"suggestion,omitempty"`  // the flags that would join the most sets
@@ -47,7 +47,7 @@ type GroupStatus struct {
 	Broken   int    `json:"broken,omitempty"`   // nodes that were ready and are not any more
 	Floor    int    `json:"floor,omitempty"`    // the minimum that Cluster Autoscaler is given where it is above the real one
 	FloorWhy string `json:"floorWhy,omitempty"` // why, and until when at most
-	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here: what failed (cloud, boot, kubelet or network), first when, and when it is tried again
+	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here: what failed, first when, and when it is tried again
 	Shifted  string `json:"shifted,omitempty"`  // why nothing is ordered here: its zone is shifted away
 	Lag      int    `json:"lag,omitempty"`      // by how much it counts as larger, since its zone has come back lately
 	Limited  string `json:"limited,omitempty"`  // why no more than one node is, as long as others can take the rest

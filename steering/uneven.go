@@ -167,7 +167,8 @@ func (s *State) whyUneven(u *uneven) (why string, wanted bool) {
 				return fmt.Sprintf("%s was increased in full: %s", m.Name, b.inFull), false
 			}
 			if b.unsplit > 0 {
-				unsplit = fmt.Sprintf("%s has %d of %d: Cluster Autoscaler added %d nodes to it at once (--max-nodes-per-scaleup)", m.Name, m.Size, m.NewSize, b.unsplit)
+				unsplit = fmt.Sprintf("%s has %d of %d: Cluster Autoscaler added %d nodes to it at once (--max-nodes-per-scaleup)", m.Name, m.Size,
+					m.NewSize, b.unsplit)
 			}
 		}
 		if byPods := m.Why == pinned || m.Why == boundTo || m.Why == sparse; m.Why != "" && (why == "" || wanted && !byPods) {

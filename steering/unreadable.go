@@ -42,7 +42,8 @@ func (s *State) noteReading(g *Group, b *groupState) {
 }
 
 func (s *State) sayUnreadable(g *Group, u *unreadable) string {
-	return fmt.Sprintf("Node group %s has not been readable since %s, its sizes and instances are those of then: %v", g.ID, u.since.UTC().Format(time.RFC3339), g.Err)
+	return fmt.Sprintf("Node group %s has not been readable since %s, its sizes and instances are those of then: %v", g.ID,
+		u.since.UTC().Format(time.RFC3339), g.Err)
 }
 
 // present are the warnings that hold now, and go with what they are about.

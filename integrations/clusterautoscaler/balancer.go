@@ -102,8 +102,8 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 		g.need.spread = g.spread
 	}
 	return &Balancer{
-		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets, groupSet: g, shift: shift,
-		conditions: o.PodConditions, pods: o.Pods, client: options.KubeClientOpts,
+		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets,
+		groupSet: g, shift: shift, conditions: o.PodConditions, pods: o.Pods, client: options.KubeClientOpts,
 	}, nil
 }
 

@@ -35,7 +35,8 @@ type sets = linked.Sets[*framework.NodeInfo, ca.NodeGroup]
 func templateOf(info *framework.NodeInfo) linked.Template {
 	template := linked.Template{Node: info.Node(), Pods: func() []*v1.Pod { return podsOf(info) }}
 	if r := info.Requested; r != nil {
-		template.Requested = linked.Requests{Pods: len(info.GetPods()), MilliCPU: r.MilliCPU, Memory: r.Memory, EphemeralStorage: r.EphemeralStorage, Others: r.ScalarResources}
+		template.Requested = linked.Requests{Pods: len(info.GetPods()), MilliCPU: r.MilliCPU, Memory: r.Memory,
+			EphemeralStorage: r.EphemeralStorage, Others: r.ScalarResources}
 	}
 	return template
 }

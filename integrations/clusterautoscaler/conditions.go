@@ -78,7 +78,8 @@ func (c *podConditions) CleanUp() {
 
 // podResult reads what a scale-up has meant for pods.
 func podResult(s *status.ScaleUpStatus) linked.PodResult {
-	out := linked.PodResult{Triggered: s.PodsTriggeredScaleUp, Failed: s.Result == status.ScaleUpError, Reason: linked.ReasonOf(s.Result.String())}
+	out := linked.PodResult{Triggered: s.PodsTriggeredScaleUp, Failed: s.Result == status.ScaleUpError,
+		Reason: linked.ReasonOf(s.Result.String())}
 	for _, info := range s.ScaleUpInfos {
 		out.Groups = append(out.Groups, info.Group.Id())
 	}

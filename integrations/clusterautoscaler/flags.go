@@ -18,8 +18,8 @@ var ownFlags = func() *linked.OwnFlags {
 // flagOptions are the options the flags were set to.
 func flagOptions() Options {
 	return Options{
-		MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks, NodeGroupPolicies: ownFlags.NodeGroupPolicies, DisableSpreadSplit: !ownFlags.SpreadAwareSplit,
-		PodConditions: ownFlags.PodConditions,
+		MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks,
+		NodeGroupPolicies: ownFlags.NodeGroupPolicies, DisableSpreadSplit: !ownFlags.SpreadAwareSplit, PodConditions: ownFlags.PodConditions,
 	}
 }
 
@@ -31,6 +31,7 @@ func flagsOf(options config.AutoscalingOptions, o Options) linked.Flags {
 		MemoryRatio:      ratios.MaxCapacityMemoryDifferenceRatio,
 		AllocatableRatio: ratios.MaxAllocatableDifferenceRatio,
 		FreeRatio:        ratios.MaxFreeDifferenceRatio,
-		OwnFlags:         linked.OwnFlags{MaxBalanceDeferral: o.MaxBalanceDeferral, DisabledLabelPacks: o.DisabledLabelPacks, NodeGroupPolicies: o.NodeGroupPolicies},
+		OwnFlags: linked.OwnFlags{MaxBalanceDeferral: o.MaxBalanceDeferral, DisabledLabelPacks: o.DisabledLabelPacks,
+			NodeGroupPolicies: o.NodeGroupPolicies},
 	}
 }

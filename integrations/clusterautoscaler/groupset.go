@@ -35,7 +35,8 @@ func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, gro
 	templates map[string]*framework.NodeInfo) ([]cloudprovider.NodeGroup, caerrors.AutoscalerError) {
 	g.need.learn(ctx)
 	if templates[group.Id()] == nil {
-		return nil, caerrors.NewAutoscalerErrorf(caerrors.InternalError, "find groups similar to node group %s: %v", group.Id(), linked.ErrNoTemplate)
+		return nil, caerrors.NewAutoscalerErrorf(caerrors.InternalError, "find groups similar to node group %s: %v", group.Id(),
+			linked.ErrNoTemplate)
 	}
 	return g.shift.Growing(g.sets.Similar(group.Id(), templates, cloudOf(ctx))), nil
 }
@@ -44,7 +45,8 @@ func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, gro
 // Groups that do not change are not in the answer.
 func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContext, groups []cloudprovider.NodeGroup, newNodes int) (
 	[]nodegroupset.ScaleUpInfo, caerrors.AutoscalerError) {
-	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag, Deadlines: g.need.deadlines}
+	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag,
+		Deadlines: g.need.deadlines}
 	if newNodes > 0 && len(groups) > 0 {
 		up.Need = g.need.takeNeed(groups[0].Id())
 		up.Planned = g.spread.takePlan()
@@ -69,7 +71,8 @@ func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContex
 }
 
 // limits are the quotas over the groups, and the room that the cluster has.
-func (g *groupSet) limits(ctx *ca_context.AutoscalingContext, sized []linked.Sized[cloudprovider.NodeGroup], more int64) (linked.Limits, error) {
+func (g *groupSet) limits(ctx *ca_context.AutoscalingContext, sized []linked.Sized[cloudprovider.NodeGroup], more int64) (linked.Limits,
+	error) {
 	out := linked.Limits{Room: math.MaxInt64}
 	nodes, err := nodesOf(ctx)
 	if err != nil {

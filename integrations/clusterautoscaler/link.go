@@ -64,7 +64,8 @@ func Link(options *config.AutoscalingOptions) error {
 	name := strings.TrimPrefix(options.CloudProviderName, linkedPrefix)
 	build, known := builder.GetCloudProviderBuilder(name)
 	if !known {
-		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s. One that is made by hand is linked by LinkProvider",
+		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s. "+
+			"One that is made by hand is linked by LinkProvider",
 			name, cmp.Or(strings.Join(builder.AvailableCloudProviders(), ", "), "none"))
 	}
 	return link(options, name, func(options *coreoptions.AutoscalerOptions, discovery cloudprovider.NodeGroupDiscoveryOptions,
@@ -74,8 +75,9 @@ func Link(options *config.AutoscalingOptions) error {
 	}, nil)
 }
 
-// LinkProvider is Link for an autoscaler whose cloud provider is made by hand. Leave the provider out of builder.WithCloudProvider then: the autoscaler
-// gets it by its name, as any other. With --balance-similar-node-groups off it only does that.
+// LinkProvider is Link for an autoscaler whose cloud provider is made by hand. Leave the provider out of
+// builder.WithCloudProvider then: the autoscaler gets it by its name, as any other. With
+// --balance-similar-node-groups off it only does that.
 func LinkProvider(options *config.AutoscalingOptions, provider cloudprovider.CloudProvider) error {
 	if provider == nil {
 		return errors.New("link evenkeel: there is no cloud provider; make it before LinkProvider is called")
@@ -101,18 +103,19 @@ func link(options *config.AutoscalingOptions, name string, build builder.CloudPr
 	current.Store(b)
 	options.CloudProviderName = linkedPrefix + name
 	if _, registered := builder.GetCloudProviderBuilder(options.CloudProviderName); !registered {
-		builder.RegisterCloudProvider(options.CloudProviderName, func(options *coreoptions.AutoscalerOptions, discovery cloudprovider.NodeGroupDiscoveryOptions,
-			limiter *cloudprovider.ResourceLimiter, informers informers.SharedInformerFactory) cloudprovider.CloudProvider {
-			provider := build(options, discovery, limiter, informers)
-			if provider == nil {
-				return nil
-			}
-			options.CloudProvider = provider
-			if err := current.Load().install(options); err != nil {
-				klog.ErrorS(err, "The conditions of pods are not written")
-			}
-			return provider
-		})
+		builder.RegisterCloudProvider(options.CloudProviderName,
+			func(options *coreoptions.AutoscalerOptions, discovery cloudprovider.NodeGroupDiscoveryOptions,
+				limiter *cloudprovider.ResourceLimiter, informers informers.SharedInformerFactory) cloudprovider.CloudProvider {
+				provider := build(options, discovery, limiter, informers)
+				if provider == nil {
+					return nil
+				}
+				options.CloudProvider = provider
+				if err := current.Load().install(options); err != nil {
+					klog.ErrorS(err, "The conditions of pods are not written")
+				}
+				return provider
+			})
 	}
 	if b.enabled {
 		warnOnce.Do(func() { go warnUnlessInstalled(loopHasRun, time.Tick(warnEvery)) })

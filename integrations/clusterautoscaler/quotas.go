@@ -101,7 +101,8 @@ func (m *meter) load(node *v1.Node, group cloudprovider.NodeGroup) (linked.Load,
 
 // over are the quotas over the groups that so many more nodes could exceed. The nodes are all that
 // the cluster has and expects.
-func (q *quotas) over(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup], templateOf func(group string) *v1.Node,
+func (q *quotas) over(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup],
+	templateOf func(group string) *v1.Node,
 	nodes []*v1.Node, more int64) ([]nodegroupset.Quota, error) {
 	from := q.from()
 	list, err := from.QuotaProvider.Quotas()

@@ -60,7 +60,8 @@ func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, d
 		Limits: func(others []int) (int, int) { return limits(ctx, down.ActuationStatus, left.of(others)) },
 	}.Decide(s.down)
 	for _, wait := range decision.Waits {
-		unremovable = append(unremovable, simulator.UnremovableNode{Node: left.nodes[wait.Candidate].Node, Reason: unremovableReason(wait.Reason)})
+		unremovable = append(unremovable, simulator.UnremovableNode{Node: left.nodes[wait.Candidate].Node,
+			Reason: unremovableReason(wait.Reason)})
 	}
 	return left.of(decision.Go), unremovable
 }

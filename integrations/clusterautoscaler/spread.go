@@ -52,7 +52,8 @@ func (b *Balancer) installSpread(p *processors.AutoscalingProcessors) {
 }
 
 // Process remembers the pods, and has the wrapped processor do what it does.
-func (p *podsOfScaleUp) Process(ctx *ca_context.AutoscalingContext, groups []ca.NodeGroup, templates map[string]*framework.NodeInfo, pods []*v1.Pod) (
+func (p *podsOfScaleUp) Process(ctx *ca_context.AutoscalingContext, groups []ca.NodeGroup, templates map[string]*framework.NodeInfo,
+	pods []*v1.Pod) (
 	[]ca.NodeGroup, map[string]*framework.NodeInfo, error) {
 	p.spread.pods, p.spread.plan = pods, nil
 	return p.NodeGroupListProcessor.Process(ctx, groups, templates, pods)
@@ -70,13 +71,15 @@ func (s *spread) takePlan() *linked.SpreadPlan[ca.NodeGroup] {
 
 // widened returns the chosen option with all pods that a plan has room for, or as it is if there is no
 // plan. The autoscaler takes these pods to be helped.
-func (s *spread) widened(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option, templates map[string]*framework.NodeInfo) *expander.Option {
+func (s *spread) widened(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option,
+	templates map[string]*framework.NodeInfo) *expander.Option {
 	if s == nil || best == nil || best.NodeCount <= 0 || !best.NodeGroup.Exist() {
 		return best
 	}
 	plan, why := s.work(ctx, options, best, templates)
 	if why != "" {
-		klog.V(2).InfoS("No plan for all pending pods, they get nodes as Cluster Autoscaler asks for them", "chosen", best.NodeGroup.Id(), "reason", why)
+		klog.V(2).InfoS("No plan for all pending pods, they get nodes as Cluster Autoscaler asks for them", "chosen", best.NodeGroup.Id(),
+			"reason", why)
 		return best
 	}
 	s.plan = plan
@@ -85,7 +88,8 @@ func (s *spread) widened(ctx *ca_context.AutoscalingContext, options []expander.
 	return &all
 }
 
-func (s *spread) work(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option, templates map[string]*framework.NodeInfo) (
+func (s *spread) work(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option,
+	templates map[string]*framework.NodeInfo) (
 	plan *linked.SpreadPlan[ca.NodeGroup], why string) {
 	chosen := best.NodeGroup.Id()
 	at := slices.IndexFunc(options, func(o expander.Option) bool { return o.NodeGroup.Id() == chosen })
@@ -128,7 +132,8 @@ func (s *spread) work(ctx *ca_context.AutoscalingContext, options []expander.Opt
 
 // members are the chosen group and those similar to it that may grow: those of which the autoscaler
 // says so, and those that it leaves out for the moment because the spread rejects the next pod there.
-func (s *spread) members(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option, templates map[string]*framework.NodeInfo) []ca.NodeGroup {
+func (s *spread) members(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option,
+	templates map[string]*framework.NodeInfo) []ca.NodeGroup {
 	growing := map[string]bool{}
 	for _, option := range options {
 		growing[option.NodeGroup.Id()] = true
@@ -151,7 +156,8 @@ func (s *spread) safe(ctx *ca_context.AutoscalingContext, group ca.NodeGroup) bo
 }
 
 // try puts pods on nodes of the snapshot, and on new ones, as the plan says.
-func (s *spread) try(ctx *ca_context.AutoscalingContext, infos []*framework.NodeInfo, templates map[string]*framework.NodeInfo, added []string, pods []linked.Placement) error {
+func (s *spread) try(ctx *ca_context.AutoscalingContext, infos []*framework.NodeInfo, templates map[string]*framework.NodeInfo,
+	added []string, pods []linked.Placement) error {
 	began := s.clock.Now()
 	ctx.ClusterSnapshot.Fork()
 	defer ctx.ClusterSnapshot.Revert()
@@ -171,10 +177,12 @@ func (s *spread) try(ctx *ca_context.AutoscalingContext, infos []*framework.Node
 	}
 	for _, placement := range pods {
 		if most := ctx.MaxNodeGroupBinpackingDuration; most > 0 && s.clock.Since(began) > most {
-			return fmt.Errorf("the scheduler takes longer than --max-nodegroup-binpacking-duration=%s for %d pods", most.Round(time.Second), len(pods))
+			return fmt.Errorf("the scheduler takes longer than --max-nodegroup-binpacking-duration=%s for %d pods", most.Round(time.Second),
+				len(pods))
 		}
 		if err := ctx.ClusterSnapshot.SchedulePod(placement.Pod, names[placement.Node]); err != nil {
-			return fmt.Errorf("the scheduler does not put pod %s/%s on %s: %w", placement.Pod.Namespace, placement.Pod.Name, names[placement.Node], err)
+			return fmt.Errorf("the scheduler does not put pod %s/%s on %s: %w", placement.Pod.Namespace, placement.Pod.Name, names[placement.Node],
+				err)
 		}
 	}
 	return nil

@@ -53,7 +53,8 @@ func (r PodResult) Notices() []conditions.Notice {
 	for _, pod := range r.Triggered {
 		switch {
 		case r.Failed:
-			add(pod, conditions.Notice{Acting: true, Reason: provisioning.ReasonAttemptFailed, Message: "a scale-up has failed; other node groups may be tried"})
+			add(pod, conditions.Notice{Acting: true, Reason: provisioning.ReasonAttemptFailed,
+				Message: "a scale-up has failed; other node groups may be tried"})
 		case len(r.Groups) > 0:
 			add(pod, conditions.Notice{Acting: true, Message: "these node groups grow: " + strings.Join(r.Groups, ", ")})
 		}

@@ -42,7 +42,8 @@ type trial struct {
 
 // NewDeadlines returns deadlines without memory. Declared returns how the set of a group shares nodes
 // and its members, away why a group must not grow, and the options are those of the autoscaler.
-func NewDeadlines[G NodeGroup](declared func(group string) (*nodegroupset.Terms, []G), away func(group string) string, options backoff.Options, journal *Journal) *Deadlines[G] {
+func NewDeadlines[G NodeGroup](declared func(group string) (*nodegroupset.Terms, []G), away func(group string) string,
+	options backoff.Options, journal *Journal) *Deadlines[G] {
 	return &Deadlines[G]{
 		declared: declared, away: away, clock: journal.clock, journal: journal,
 		backoff: backoff.New(options), trials: map[string]trial{}, takers: map[string][]string{},
@@ -110,7 +111,8 @@ func (d *Deadlines[G]) Failed(group, why string, late bool) {
 func (d *Deadlines[G]) late(group, why string, terms *nodegroupset.Terms) {
 	d.backoff.Failed(group, why, d.clock.Now())
 	d.trials[group] = trial{since: d.clock.Now()}
-	klog.InfoS("Nodes have not come in time, others of the set take their share", "nodeGroup", group, "set", terms.Set, "startupDeadline", terms.StartupDeadline)
+	klog.InfoS("Nodes have not come in time, others of the set take their share", "nodeGroup", group, "set", terms.Set, "startupDeadline",
+		terms.StartupDeadline)
 	d.journal.late(group, terms)
 }
 
@@ -238,5 +240,6 @@ func (j *Journal) late(group string, terms *nodegroupset.Terms) {
 	defer j.mu.Unlock()
 	j.metrics.late.Inc()
 	j.announce(event{v1.EventTypeWarning, eventStartupDeadlineMissed, fmt.Sprintf(
-		"Nodes ordered in %s were not ready within %s, the start-up deadline of set %s; others of the set take their share, and it is tried with one node later", group, terms.StartupDeadline, terms.Set)})
+		"Nodes ordered in %s were not ready within %s, the start-up deadline of set %s; "+
+			"others of the set take their share, and it is tried with one node later", group, terms.StartupDeadline, terms.Set)})
 }

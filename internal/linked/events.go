@@ -44,7 +44,8 @@ func splitEvent(d splitDecision) event {
 	if len(d.Groups)+len(d.Failed) < 2 {
 		return event{}
 	}
-	e := event{v1.EventTypeNormal, eventBalancedScaleUp, fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
+	e := event{v1.EventTypeNormal, eventBalancedScaleUp,
+		fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
 	if d.Pods > 0 {
 		e.text += fmt.Sprintf("; planned for %d pods with their topology spread", d.Pods)
 	}
@@ -58,7 +59,8 @@ func splitEvent(d splitDecision) event {
 		e.text += fmt.Sprintf("; no room for %d more", d.Unplaced)
 	}
 	if len(d.Failed) > 0 {
-		e.text += "; left out: " + shorten(slices.Sorted(maps.Keys(d.Failed)), func(id string) string { return fmt.Sprintf("%s (%.100s)", id, d.Failed[id]) })
+		e.text += "; left out: " + shorten(slices.Sorted(maps.Keys(d.Failed)),
+			func(id string) string { return fmt.Sprintf("%s (%.100s)", id, d.Failed[id]) })
 	}
 	return e
 }
@@ -105,7 +107,8 @@ func shrinkEvent(d shrinkDecision) event {
 
 	var texts []string
 	if len(overdue) > 0 {
-		texts = append(texts, "waited for balance as long as they may and go: "+shorten(overdue, func(d nodeDecision) string { return d.Node + " of " + d.Group }))
+		texts = append(texts, "waited for balance as long as they may and go: "+shorten(overdue,
+			func(d nodeDecision) string { return d.Node + " of " + d.Group }))
 	}
 	if len(began) > 0 {
 		texts = append(texts, "may be removed but wait for balance: "+shorten(began, func(d nodeDecision) string {

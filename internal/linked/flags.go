@@ -65,7 +65,8 @@ func (o *OwnFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.SpreadAwareSplit, flagSpreadAwareSplit, true,
 		"Plan the nodes of all pending pods that have a topology spread over zones at once.")
 	flags.BoolVar(&o.PodConditions, flagPodConditions, false,
-		"Write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way for a pod. Needs the right to patch pods/status.")
+		"Write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way for a pod. "+
+			"Needs the right to patch pods/status.")
 }
 
 // Policies are the declared sets, and the file to look for changes; nil without one. A file that
@@ -101,7 +102,8 @@ func (f Flags) Similarity() (nodegroupset.Options, error) {
 		IgnoreLabels: named(flagIgnoreLabel, f.IgnoreLabels), Labels: named(flagLabel, f.Labels),
 		DisabledPacks: f.DisabledLabelPacks,
 	}
-	refused := out.SetRatios(decimal(flagMemoryRatio, f.MemoryRatio), decimal(flagAllocatableRatio, f.AllocatableRatio), decimal(flagFreeRatio, f.FreeRatio))
+	refused := out.SetRatios(decimal(flagMemoryRatio, f.MemoryRatio), decimal(flagAllocatableRatio, f.AllocatableRatio),
+		decimal(flagFreeRatio, f.FreeRatio))
 	if len(refused) > 0 {
 		return nodegroupset.Options{}, namingTheFlag(refused[0])
 	}

@@ -19,7 +19,8 @@ type fleet[G NodeGroup] struct {
 	seen   map[string]int // group id to its position in groups; -1: left to the autoscaler
 }
 
-func newFleet[G NodeGroup](cloud Cloud[G], deletions Deletions, setOf func(group string) string, termsOf func(group string) *nodegroupset.Terms) *fleet[G] {
+func newFleet[G NodeGroup](cloud Cloud[G], deletions Deletions, setOf func(group string) string,
+	termsOf func(group string) *nodegroupset.Terms) *fleet[G] {
 	return &fleet[G]{cloud: cloud, deletions: deletions, setOf: setOf, termsOf: termsOf, seen: map[string]int{}}
 }
 

@@ -187,7 +187,8 @@ func (j *Journal) policies(refused string) {
 	defer j.mu.Unlock()
 	j.metrics.policies(refused != "")
 	if refused != "" {
-		j.announce(event{v1.EventTypeWarning, eventPoliciesRefused, fmt.Sprintf("New policies of sets are not used, those before stay: %.800s", refused)})
+		j.announce(event{v1.EventTypeWarning, eventPoliciesRefused,
+			fmt.Sprintf("New policies of sets are not used, those before stay: %.800s", refused)})
 	}
 }
 

@@ -41,9 +41,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		comparison: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: MetricsPrefix + "comparison_duration_seconds", Help: "How long comparing node groups took, each time a template had changed.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
-		changed:      counter("templates_changed_total", "Templates of node groups that were new or had changed."),
-		removed:      counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
-		overdue:      counter("scale_down_overdue_nodes_total", "Nodes that were let go because they had waited for balance as long as a node may."),
+		changed: counter("templates_changed_total", "Templates of node groups that were new or had changed."),
+		removed: counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
+		overdue: counter("scale_down_overdue_nodes_total",
+			"Nodes that were let go because they had waited for balance as long as a node may."),
 		late:         counter("late_scale_ups_total", "Times ordered nodes of a node group were not ready by the start-up deadline of its set."),
 		refused:      gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
 		deferred:     gauge("scale_down_deferred_nodes", "Nodes that may be removed and wait because their set would become uneven."),

@@ -125,7 +125,8 @@ func shownSet(set []string, sizes sizeReading) pageSet {
 
 func shownSplit(d dated[splitDecision]) pageSplit {
 	out := pageSplit{
-		Time: d.at, Chosen: d.is.Chosen, Need: d.is.Need, Asked: d.is.Asked, Given: d.is.nodes(), Unplaced: d.is.Unplaced, Pods: d.is.Pods, PodsLeft: d.is.PodsLeft,
+		Time: d.at, Chosen: d.is.Chosen, Need: d.is.Need, Asked: d.is.Asked, Given: d.is.nodes(),
+		Unplaced: d.is.Unplaced, Pods: d.is.Pods, PodsLeft: d.is.PodsLeft,
 		Groups: []pageMember{}, LeftOut: problems(d.is.Failed), Quotas: append([]string{}, d.is.Quotas...),
 	}
 	for _, g := range d.is.Groups {

@@ -38,7 +38,8 @@ func Retry(pods []*v1.Pod, try func(pods []*v1.Pod) ([]*v1.Pod, error)) ([]*v1.P
 
 // followsOthers reports whether the place of other pods may open a node to a pod.
 func followsOthers(pod *v1.Pod) bool {
-	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }) {
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints,
+		func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }) {
 		return true
 	}
 	a := pod.Spec.Affinity

@@ -33,7 +33,8 @@ type ScaleDown struct {
 
 // NewScaleDown returns a scale-down without memory that defers no node longer than the limit.
 func NewScaleDown(limit time.Duration, journal *Journal) *ScaleDown {
-	return &ScaleDown{journal: journal, clock: journal.clock, deferred: deferral.New(limit), tried: map[string]time.Time{}, started: journal.clock.Now()}
+	return &ScaleDown{journal: journal, clock: journal.clock, deferred: deferral.New(limit), tried: map[string]time.Time{},
+		started: journal.clock.Now()}
 }
 
 // Removable is a node that the autoscaler may remove now.

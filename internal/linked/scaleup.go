@@ -68,7 +68,8 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 		d.Asked = u.Asked
 		journal.split(d)
 		u.Deadlines.given(u.Groups, d.Groups)
-		klog.V(1).InfoS("Scale-up is planned for all pods of the set", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "pods", d.Pods, "podsLeft", d.PodsLeft, "groups", d.Groups)
+		klog.V(1).InfoS("Scale-up is planned for all pods of the set", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "pods", d.Pods,
+			"podsLeft", d.PodsLeft, "groups", d.Groups)
 		return p.Growth, nil
 	}
 	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, Failed: failed}
@@ -85,7 +86,8 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	result.Groups = result.Groups[:len(sized)]
 	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), result.Groups, boundBy(result)
 	journal.split(d)
-	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "policy", d.Policy, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced, "groups", d.Groups, "quotas", d.Quotas)
+	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "policy", d.Policy, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced,
+		"groups", d.Groups, "quotas", d.Quotas)
 	return growing(sized, result, d.Chosen), nil
 }
 

@@ -32,7 +32,8 @@ type ZonalShift[G NodeGroup] struct {
 
 // NewZonalShift returns one without memory. The functions return the set of a group, empty for one
 // that is alone, and how that shares nodes.
-func NewZonalShift[G NodeGroup](setOf func(group string) string, termsOf func(group string) *nodegroupset.Terms, clock clock.PassiveClock, journal *Journal) (*ZonalShift[G], error) {
+func NewZonalShift[G NodeGroup](setOf func(group string) string, termsOf func(group string) *nodegroupset.Terms, clock clock.PassiveClock,
+	journal *Journal) (*ZonalShift[G], error) {
 	shifts, err := zonalshift.New(zonalshift.Options{})
 	if err != nil {
 		return nil, err
@@ -54,7 +55,8 @@ func (z *ZonalShift[G]) Look(nodes []*v1.Node, cloud Cloud[G], labelsOf func(gro
 			size = 0 // it grows by no split, and counts for little
 		}
 		id := group.Id()
-		groups = append(groups, zonalshift.Group{Name: id, Set: z.setOf(id), Portion: z.termsOf(id).PortionOf(id), Labels: labelsOf(id), Size: max(0, size), Max: max(0, group.MaxSize())})
+		groups = append(groups, zonalshift.Group{Name: id, Set: z.setOf(id), Portion: z.termsOf(id).PortionOf(id), Labels: labelsOf(id),
+			Size: max(0, size), Max: max(0, group.MaxSize())})
 	}
 	z.decision = z.shifts.Advance(z.clock.Now(), marks, groups)
 	if len(z.decision.Began)+len(z.decision.Ended)+len(z.decision.Ignored) > 0 {
@@ -78,7 +80,8 @@ func (z *ZonalShift[G]) marks(nodes []*v1.Node) []zonalshift.Mark {
 			if err != nil {
 				if key := node.Name + " " + value; !z.refused[key] {
 					z.refused[key] = true
-					klog.InfoS("Annotation is ignored: it must be true, false, or a time such as 2026-11-22T17:00:00Z", "node", node.Name, "annotation", ZonalShiftAnnotation, "value", value)
+					klog.InfoS("Annotation is ignored: it must be true, false, or a time such as 2026-11-22T17:00:00Z", "node", node.Name, "annotation",
+						ZonalShiftAnnotation, "value", value)
 				}
 				continue
 			}
@@ -148,7 +151,8 @@ func (j *Journal) shifted(d zonalshift.Decision) {
 	j.metrics.shifted(d)
 	for i := range d.Began {
 		began := &d.Began[i]
-		j.announce(event{v1.EventTypeWarning, eventZoneShifted, fmt.Sprintf("%s: nothing grows there and no member of the sets shrinks: %s", began, shorten(began.Groups, strings.Clone))})
+		j.announce(event{v1.EventTypeWarning, eventZoneShifted,
+			fmt.Sprintf("%s: nothing grows there and no member of the sets shrinks: %s", began, shorten(began.Groups, strings.Clone))})
 	}
 	for _, ended := range d.Ended {
 		j.announce(event{v1.EventTypeNormal, eventZoneReturned, fmt.Sprintf("%s has come back: %s", ended.Domain, ended.Reason)})

@@ -80,7 +80,8 @@ func (p *process) build(ctx context.Context, mgr manager.Manager) (core.Autoscal
 	client := kubeutil.CreateKubeClient(p.options.KubeClientOpts)
 	autoscaler, trigger, err := builder.New(p.options).
 		WithKubeClient(client).
-		WithInformerFactory(informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cache.TransformStripManagedFields()))).
+		WithInformerFactory(informers.NewSharedInformerFactoryWithOptions(client, 0,
+			informers.WithTransform(cache.TransformStripManagedFields()))).
 		WithManager(mgr).
 		WithDebuggingSnapshotter(p.snapshotter).
 		Build(ctx)

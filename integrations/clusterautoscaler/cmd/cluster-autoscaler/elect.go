@@ -86,8 +86,10 @@ func (p *process) lock(ctx context.Context, election componentconfig.LeaderElect
 	if _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	lock, err := resourcelock.New(election.ResourceLock, p.options.ConfigNamespace, election.ResourceName, client.CoreV1(), client.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: identity, EventRecorder: kubeutil.CreateEventRecorder(ctx, client, p.options.RecordDuplicatedEvents)})
+	lock, err := resourcelock.New(election.ResourceLock, p.options.ConfigNamespace, election.ResourceName, client.CoreV1(),
+		client.CoordinationV1(),
+		resourcelock.ResourceLockConfig{Identity: identity,
+			EventRecorder: kubeutil.CreateEventRecorder(ctx, client, p.options.RecordDuplicatedEvents)})
 	if err != nil {
 		return nil, fmt.Errorf("--leader-elect-resource-lock=%s: %w (%w)", election.ResourceLock, err, errUsage)
 	}
