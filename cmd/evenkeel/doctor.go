@@ -55,6 +55,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 		GroupID: groupAnswers,
 		RunE: promptly(func(cmd *cobra.Command, args []string) error {
 			silence()
+			defer collectOften()()
 			c.files = slices.Concat(c.files, args)
 			printer := output.Printer(cmd)
 			var seen *doctor.Observation

@@ -71,6 +71,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 		},
 		RunE: promptly(func(cmd *cobra.Command, groups []string) error {
 			silence()
+			defer collectOften()()
 			printer := output.Printer(cmd)
 			if q.packs {
 				if err := q.packsAlone(cmd.Flags(), groups); err != nil {

@@ -152,6 +152,16 @@ func (*plaintextFlag) Type() string { return "listeners" }
 
 func (p *plaintextFlag) allows(listener string) bool { return slices.Contains(p.allowed, listener) }
 
+// collectOften has the garbage collected when the heap has grown by a quarter, for commands that hold a dump: they are to need no
+// more memory than about twice its size. The environment's GOGC wins.
+func collectOften() (undo func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	before := debug.SetGCPercent(25)
+	return func() { debug.SetGCPercent(before) }
+}
+
 // seldom is for collect: it trades memory for speed, and for answers that are not delayed.
 const seldom = 400
 

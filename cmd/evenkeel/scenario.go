@@ -75,6 +75,7 @@ Cluster Autoscaler.`,
   evenkeel scenario from-dump nodes.json pods.json daemonsets.json >scenario.yaml
   evenkeel scenario from-dump dump/ --nodes 0:20:web | evenkeel simulate -f -`,
 		RunE: promptly(func(cmd *cobra.Command, args []string) error {
+			defer collectOften()()
 			o.files = slices.Concat(o.files, args)
 			var dumped *simulate.Dumped
 			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})

@@ -86,6 +86,7 @@ func read(s Sources, files Files) (*Fleet, error) {
 func objects(files Files, name, kind string, take func(object any) bool) error {
 	found := false
 	err := files.Open.Objects(name, document.StreamOptions{MaxSize: files.MaxSize}, func(_ string, item document.Item) error {
+		document.Lean(item.Object)
 		found = take(item.Object) || found
 		return nil
 	})
@@ -105,7 +106,6 @@ func (s *Sources) nodesOf(files Files, name string) (nodes []*v1.Node, beside []
 			if n.Status.Allocatable == nil {
 				n.Status.Allocatable = n.Status.Capacity
 			}
-			n.ManagedFields, n.Status.Images = nil, nil
 			nodes = append(nodes, n)
 		case object != nil && name == s.Pods:
 			beside = append(beside, object)

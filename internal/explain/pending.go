@@ -94,7 +94,7 @@ type podList struct {
 func (l *podList) add(object any) (isPod bool) {
 	switch o := object.(type) {
 	case *v1.Pod:
-		isPod, o.ManagedFields = true, nil
+		isPod = true
 		switch {
 		case o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed: // takes no room
 		case o.Spec.NodeName != "":

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -55,11 +56,14 @@ type Dump struct {
 	nodes    []*v1.Node
 	objects  []dumpedObject
 	bounds   map[string]DumpBounds // by Cluster Autoscaler's name of the group
-	seen     sets.Set[string]
+	seen     sets.Set[identity]
 	repeated []string
 	silent   []string // nodes without a capacity
 	unread   string   // why the status cannot be read; empty if it can
 }
+
+// identity is a hash of the kind and name of an object: a dump may have a million, and their names take more memory than that.
+type identity [16]byte
 
 // dumpedObject is an object of the scenario, with the node that it is bound to, if it is a pod.
 type dumpedObject struct {
@@ -70,18 +74,20 @@ type dumpedObject struct {
 // Add adds an object. Objects that a scenario does not use are ignored, as is one that was there already.
 func (d *Dump) Add(item document.Item) error {
 	if d.seen == nil {
-		d.seen = sets.New[string]()
+		d.seen = sets.New[identity]()
 	}
 	meta, ok := item.Object.(metav1.Object)
 	if !ok {
 		return nil
 	}
 	name := strings.TrimPrefix(meta.GetNamespace()+"/"+meta.GetName(), "/")
-	if id := item.Kind + " " + name; d.seen.Has(id) {
-		d.repeated = append(d.repeated, id)
+	hash := sha256.Sum256([]byte(item.Kind + " " + name))
+	id := identity(hash[:16])
+	if d.seen.Has(id) {
+		d.repeated = append(d.repeated, item.Kind+" "+name)
 		return nil
 	}
-	d.seen.Insert(item.Kind + " " + name)
+	d.seen.Insert(id)
 	on := ""
 	object := item.Object
 	switch o := item.Object.(type) {
@@ -90,6 +96,7 @@ func (d *Dump) Add(item document.Item) error {
 			d.silent = append(d.silent, o.Name)
 			return nil
 		}
+		document.Lean(o)
 		d.nodes = append(d.nodes, o)
 		object = plainNode(o)
 	case *v1.Pod:
