@@ -376,6 +376,7 @@ func watchedNodes(ctx context.Context, t *testing.T, plane *controlplane.Control
 			for _, n := range nodes {
 				got = append(got, fmt.Sprintf("%s %s %v", n.Name, n.ProviderID, n.Ready))
 			}
+			slices.Sort(got)
 			return ok && slices.Equal(got, append([]string{}, want...))
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
@@ -108,18 +109,27 @@ var (
 // New begins to watch the nodes and to publish events, until ctx ends. It does not wait for the API
 // server: what is not known yet says so.
 func New(ctx context.Context, config *rest.Config, o Options) (*Cluster, error) {
+	client, err := newClient(config, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, client, o)
+}
+
+// newClient builds a client that calls itself agent, unless the configuration has a name already. Nothing waits for a budget
+// of calls: there is one call of the journal at a time, watches slow down by themselves when they fail, and the recorder has
+// its own limit.
+func newClient(config *rest.Config, agent string) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
-	// Nothing waits for a budget of calls: there is one call of the journal at a time, the watch
-	// slows down by itself when it fails, and the recorder has its own limit.
 	config.QPS = -1
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"
-	config.UserAgent = cmp.Or(config.UserAgent, userAgent)
+	config.UserAgent = cmp.Or(config.UserAgent, agent)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building a client of the API server: %w", err)
 	}
-	return start(ctx, client, o)
+	return client, nil
 }
 
 func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluster, error) {
@@ -128,10 +138,10 @@ func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluste
 	}
 	c := &Cluster{
 		Journal:  newJournal(client, rand.Text(), &o),
-		Nodes:    newNodes(&o),
+		Nodes:    newNodes(client, &o),
 		Recorder: newRecorder(ctx, client, &o),
 	}
-	c.running.Go(func() { c.Nodes.run(ctx, client) })
+	c.running.Go(func() { c.Nodes.watch.RunWithContext(klog.NewContext(ctx, o.Log)) })
 	if o.PodConditions != nil {
 		c.Notices = newNotices(client, &o)
 		c.running.Go(func() { c.Notices.run(ctx) })

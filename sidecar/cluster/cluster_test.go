@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,6 +45,7 @@ func TestClusterWatchesNodes(t *testing.T) {
 			for _, n := range nodes {
 				got = append(got, fmt.Sprint(n.Name, n.Ready))
 			}
+			slices.Sort(got)
 			if !ok || strings.Join(got, " ") != want {
 				t.Errorf("known: %v %v, want %s", ok, got, want)
 			}

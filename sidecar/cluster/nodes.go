@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,35 +13,59 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// Nodes knows the registered nodes from a watch. Of each it keeps its state only, below 400 bytes.
+// Nodes knows the registered nodes from a watch.
 type Nodes struct {
-	states collection[*v1.Node, steering.NodeState]
-	clock  clock.Clock
+	rules  readiness
+	clock  clock.PassiveClock
 	log    logr.Logger
+	store  cache.Store // of registered
+	watch  cache.Controller
+	listed func() bool // whether there was a first list
 
 	mu     sync.RWMutex
 	cause  error     // why the API server cannot be asked; nil if it can
 	broken time.Time // since when it cannot
 }
 
+// registered is what is kept of a node: its state, with the metadata that the store and the watch look at. The
+// node itself has 10 to 20 kB.
+type registered struct {
+	metav1.ObjectMeta
+	state steering.NodeState
+}
+
 var errNotListed = errors.New("the nodes have not been listed yet")
 
-func newNodes(o *Options) *Nodes {
-	rules := newReadiness(o)
-	return &Nodes{states: collection[*v1.Node, steering.NodeState]{stripped: rules.stripped, kept: rules.state}, clock: o.Clock, log: o.Log}
+func newNodes(client kubernetes.Interface, o *Options) *Nodes {
+	n := &Nodes{rules: newReadiness(o), clock: o.Clock, log: o.Log}
+	calls := source(client.CoreV1().Nodes(), "", n.asked)
+	n.store, n.watch = cache.NewInformerWithOptions(cache.InformerOptions{
+		Logger: &n.log, ListerWatcher: cache.ToListWatcherWithWatchListSemantics(calls, client), ObjectType: &v1.Node{},
+		Handler: cache.ResourceEventHandlerFuncs{}, Transform: n.kept,
+	})
+	n.listed = n.watch.HasSynced
+	return n
+}
+
+// kept is what is kept of an object of the watch: of a node that, and what is not a node as it is.
+func (n *Nodes) kept(object any) (any, error) {
+	node, ok := object.(*v1.Node)
+	if !ok {
+		return object, nil
+	}
+	return &registered{metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}, n.rules.state(node)}, nil
 }
 
 // patience is how long the nodes last seen count as known while the API server cannot be asked.
 const patience = time.Minute
 
-// List returns all registered nodes by name. They are not known, and ok is false, until they were
+// List returns all registered nodes. They are not known, and ok is false, until they were
 // listed once, and while the API server has refused or not answered every call of the watch for
 // a minute. Until then the nodes last seen count: an API server that restarts is back
 // sooner, and Cluster Autoscaler goes on with what it has seen as well.
@@ -50,12 +73,19 @@ func (n *Nodes) List() (nodes []steering.NodeState, ok bool) {
 	if n.Problem() != nil {
 		return nil, false
 	}
-	return n.states.list(), true
+	all := n.store.List()
+	nodes = make([]steering.NodeState, 0, len(all))
+	for _, one := range all {
+		if node, is := one.(*registered); is {
+			nodes = append(nodes, node.state)
+		}
+	}
+	return nodes, true
 }
 
 // Problem says why the nodes are not known; nil if they are.
 func (n *Nodes) Problem() error {
-	listed := n.states.listed()
+	listed := n.listed()
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	switch {
@@ -65,13 +95,6 @@ func (n *Nodes) Problem() error {
 		return errNotListed
 	}
 	return nil
-}
-
-// run watches until ctx ends.
-func (n *Nodes) run(ctx context.Context, client kubernetes.Interface) {
-	runReflector(klog.NewContext(ctx, n.log), client, source(client.CoreV1().Nodes(), "", n.asked), &n.states, cache.ReflectorOptions{
-		Name: "nodes", Logger: &n.log, Clock: n.clock,
-	})
 }
 
 // asked notes how a call of the watch began.
@@ -133,20 +156,4 @@ func (r readiness) starting(n *v1.Node) bool {
 	}
 	_, gpus := template.GPUs(n.Status.Allocatable)
 	return gpus == 0
-}
-
-// stripped keeps of a node what state looks at, and what the watch needs.
-func (r readiness) stripped(n *v1.Node) *v1.Node {
-	out := &v1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp,
-	}}
-	out.Spec.ProviderID = n.Spec.ProviderID
-	out.Spec.Unschedulable = n.Spec.Unschedulable
-	out.Spec.Taints = n.Spec.Taints
-	out.Status.Conditions = n.Status.Conditions
-	if value, labelled := n.Labels[r.gpuLabel]; labelled && r.gpuLabel != "" {
-		out.Labels = map[string]string{r.gpuLabel: value}
-		out.Status.Allocatable = n.Status.Allocatable
-	}
-	return out
 }

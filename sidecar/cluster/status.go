@@ -25,6 +25,9 @@ import (
 // expanderRBAC are the manifests with the rights of an expander alone.
 const expanderRBAC = "configs/expander/rbac"
 
+// expanderAgent is the name of an expander alone.
+const expanderAgent = "evenkeel-expander"
+
 // Beside is what an expander alone needs of the cluster that it runs in.
 type Beside struct {
 	Recorder *Recorder
@@ -39,11 +42,9 @@ type Beside struct {
 // ConfigMap names the status of Cluster Autoscaler; empty means its default.
 func NewBeside(ctx context.Context, config *rest.Config, o Options, countNodes bool) (*Beside, error) {
 	o.ConfigMap = cmp.Or(o.ConfigMap, autoscalerstatus.ConfigMap)
-	config = rest.CopyConfig(config)
-	config.UserAgent = cmp.Or(config.UserAgent, "evenkeel-expander")
-	client, err := kubernetes.NewForConfig(config)
+	client, err := newClient(config, expanderAgent)
 	if err != nil {
-		return nil, fmt.Errorf("building a client of the API server: %w", err)
+		return nil, err
 	}
 	return startBeside(ctx, client, o, countNodes)
 }
@@ -52,7 +53,7 @@ func startBeside(ctx context.Context, client kubernetes.Interface, o Options, co
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	o.component = "evenkeel-expander"
+	o.component = expanderAgent
 	b := &Beside{Recorder: newRecorder(ctx, client, &o), client: client, o: o}
 	if countNodes {
 		b.watchNodes(klog.NewContext(ctx, o.Log))
