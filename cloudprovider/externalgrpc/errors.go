@@ -55,13 +55,7 @@ func toStatus(err error) error {
 		}
 		return s.Err()
 	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, text)
-	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, text)
-	}
-	return status.Error(codes.Unknown, text)
+	return status.Error(status.FromContextError(err).Code(), text)
 }
 
 // fromStatus translates the status of a call over the wire.

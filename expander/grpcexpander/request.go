@@ -1,12 +1,10 @@
 package grpcexpander
 
 import (
-	"bytes"
 	"fmt"
-	"hash/maphash"
 	"runtime"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
@@ -16,7 +14,7 @@ import (
 // requestFromWire decodes each distinct pod once, however many options have it.
 func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (expander.Question, error) {
 	request := expander.Question{Options: make([]expander.Offer, 0, len(wire.GetOptions()))}
-	pods := distinct{seed: maphash.MakeSeed(), index: map[uint64]int{}}
+	pods := distinct{index: map[string]int{}}
 	for _, o := range wire.GetOptions() {
 		encoded := o.GetPodBytes()
 		if len(encoded) == 0 {
@@ -47,25 +45,20 @@ func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (expander.Question
 	return request, nil
 }
 
-// distinct numbers different texts in the order of their first occurrence, without copying them.
+// distinct numbers different texts in the order of their first occurrence.
 type distinct struct {
 	encoded [][]byte
-	seed    maphash.Seed
-	index   map[uint64]int // by hash, or the next free number after it
+	index   map[string]int
 }
 
 func (d *distinct) add(text []byte) int {
-	for key := maphash.Bytes(d.seed, text); ; key++ {
-		i, ok := d.index[key]
-		if !ok {
-			d.index[key] = len(d.encoded)
-			d.encoded = append(d.encoded, text)
-			return len(d.encoded) - 1
-		}
-		if bytes.Equal(d.encoded[i], text) {
-			return i
-		}
+	i, known := d.index[string(text)]
+	if !known {
+		i = len(d.encoded)
+		d.index[string(text)] = i
+		d.encoded = append(d.encoded, text)
 	}
+	return i
 }
 
 // decodePods uses all processors, because decoding is most of the work of a large request.
@@ -74,23 +67,16 @@ func decodePods(encoded [][]byte) ([]*v1.Pod, error) {
 		return nil, nil
 	}
 	pods := make([]*v1.Pod, len(encoded))
-	errs := make([]error, min(runtime.GOMAXPROCS(0), len(encoded)))
-	var wg sync.WaitGroup
-	for worker := range errs {
-		wg.Go(func() {
-			for i := worker; i < len(encoded) && errs[worker] == nil; i += len(errs) {
-				pods[i] = &v1.Pod{}
-				if err := pods[i].Unmarshal(encoded[i]); err != nil {
-					errs[worker] = fmt.Errorf("pod %d: %w", i, err)
-				}
+	var decoding errgroup.Group
+	decoding.SetLimit(runtime.GOMAXPROCS(0))
+	for i, text := range encoded {
+		decoding.Go(func() error {
+			pods[i] = &v1.Pod{}
+			if err := pods[i].Unmarshal(text); err != nil {
+				return fmt.Errorf("pod %d: %w", i, err)
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return pods, nil
+	return pods, decoding.Wait()
 }

@@ -2,7 +2,6 @@ package grpcexpander
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -61,13 +60,11 @@ func (s *Server) BestOptions(ctx context.Context, wire *grpcexpanderpb.BestOptio
 }
 
 func toStatus(err error) error {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, short(err))
-	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, short(err))
+	code := status.FromContextError(err).Code()
+	if code == codes.Unknown {
+		code = codes.Unavailable
 	}
-	return status.Error(codes.Unavailable, short(err))
+	return status.Error(code, short(err))
 }
 
 func short(err error) string {

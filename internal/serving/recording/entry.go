@@ -1,8 +1,9 @@
 package recording
 
 import (
+	"bufio"
 	"encoding/json"
-	"io"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -21,64 +22,37 @@ type entry struct {
 	size     int           // of the messages, in bytes
 }
 
-// failure is the error of a call as it is written.
-type failure struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// write writes the call as a line. Each message is in memory once more while it is
-// written, as JSON.
-func (e *entry) write(out io.Writer) error {
-	head := struct {
-		Method string `json:"method"`
-	}{e.method}
-	text, err := json.Marshal(head)
+// write writes the call as a line. Each message is in memory once more while it is written, as JSON. An error of
+// the file is that of the flush.
+func (e *entry) write(out *bufio.Writer) error {
+	request, err := encoded(e.request)
 	if err != nil {
 		return err
 	}
-	line := &pieces{out: out}
-	line.add(text[:len(text)-1]) // the object stays open
-	line.message(`,"request":`, e.request)
+	var answer []byte
+	name := "response"
 	if e.err == nil {
-		line.message(`,"response":`, e.response)
+		answer, err = encoded(e.response)
 	} else {
-		found := status.Convert(e.err)
-		text, err := json.Marshal(failure{found.Code().String(), found.Message()})
-		if err != nil {
-			return err
-		}
-		line.add([]byte(`,"error":`))
-		line.add(text)
+		failed := status.Convert(e.err)
+		name = "error"
+		answer, err = json.Marshal(struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		}{failed.Code().String(), failed.Message()})
 	}
-	line.add([]byte(`,"t":`))
-	line.add(strconv.AppendFloat(nil, e.time.Seconds(), 'f', -1, 64))
-	line.add([]byte("}\n"))
-	return line.err
-}
-
-// pieces writes one piece after the other until one fails.
-type pieces struct {
-	out io.Writer
-	err error
-}
-
-func (p *pieces) add(text []byte) {
-	if p.err == nil {
-		_, p.err = p.out.Write(text)
-	}
-}
-
-func (p *pieces) message(name string, m proto.Message) {
-	if p.err != nil {
-		return
-	}
-	// Room for bytes in base64, so that a large message is not copied as it grows.
-	text, err := protojson.MarshalOptions{}.MarshalAppend(make([]byte, 0, proto.Size(m)*3/2+64), m)
 	if err != nil {
-		p.err = err
-		return
+		return err
 	}
-	p.add([]byte(name))
-	p.add(text)
+	_, _ = fmt.Fprintf(out, `{"method":%q,"request":`, e.method)
+	_, _ = out.Write(request)
+	_, _ = fmt.Fprintf(out, `,%q:`, name)
+	_, _ = out.Write(answer)
+	_, _ = fmt.Fprintf(out, `,"t":%s}`+"\n", strconv.FormatFloat(e.time.Seconds(), 'f', -1, 64))
+	return out.Flush()
+}
+
+// encoded has room for bytes in base64 from the beginning, so that a large message is not copied as it grows.
+func encoded(m proto.Message) ([]byte, error) {
+	return protojson.MarshalOptions{}.MarshalAppend(make([]byte, 0, proto.Size(m)*3/2+64), m)
 }

@@ -33,7 +33,7 @@ type Options struct {
 	// MaxQueued is how much may wait to be written, in bytes of the messages; 0
 	// means DefaultMaxQueued. The one being written comes in addition, as JSON.
 	MaxQueued int
-	// Report is reported once that calls do not fit the queue, and once that the file
+	// Report is called once that calls do not fit the queue, and once that the file
 	// cannot be written. It is called in the midst of a call and must not wait. nil
 	// means that nothing is reported.
 	Report func(error)
@@ -113,10 +113,10 @@ func newRecorder(file io.WriteCloser, o Options) *Recorder {
 }
 
 func once(report func(error)) func(error) {
-	var told sync.Once
+	var reported sync.Once
 	return func(err error) {
 		if report != nil {
-			told.Do(func() { report(err) })
+			reported.Do(func() { report(err) })
 		}
 	}
 }
@@ -203,8 +203,5 @@ func (r *Recorder) line(out *bufio.Writer, e *entry, torn bool) error {
 			return err
 		}
 	}
-	if err := e.write(out); err != nil {
-		return err
-	}
-	return out.Flush()
+	return e.write(out)
 }
