@@ -31,7 +31,6 @@ type Autoscaler struct {
 	templates         map[string]*nodeTemplate // by group
 	seen              map[string]*nodeTemplate // templates made from real nodes earlier, by group
 	made              map[string]*nodeTemplate // the last one made of each group
-	withoutGPUs       map[*v1.Node]*v1.Node    // copies, not ready, of nodes that should have some
 	choices           choices
 	kinds             map[*v1.Pod]int // of pods seen lately
 	numbers           map[string]int  // of kinds, from 1 on

@@ -23,7 +23,7 @@ type choices struct {
 	taken   map[string]choice
 }
 
-// choice is a group and what tells its nodes apart.
+// choice is a group and that by which its nodes differ.
 type choice struct{ group, zone, machine string }
 
 // begin begins a loop.

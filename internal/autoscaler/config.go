@@ -52,7 +52,6 @@ type Options struct {
 	ScanInterval     time.Duration // --scan-interval; 0 is 10 s
 	Timeout          time.Duration // deadline of every call; 0 is 5 s
 	ProvisionTime    time.Duration // --max-node-provision-time; 0 is 15 min
-	StartupTime      time.Duration // --max-node-startup-time; 0 is 15 min
 	MaxNodesTotal    int           // --max-nodes-total; 0 is no limit
 	MaxNodesPerScale int           // --max-nodes-per-scaleup; 0 is 1000
 	Balance          bool          // --balance-similar-node-groups
@@ -89,6 +88,9 @@ type Options struct {
 	StartupTaints []string
 }
 
+// startupTime is the default of --max-node-startup-time.
+const startupTime = 15 * time.Minute
+
 // Call is one call of Cluster Autoscaler.
 type Call struct {
 	Method string   // of the provider, or one of those below
@@ -113,7 +115,6 @@ func (o Options) withDefaults() Options {
 	set(&o.ScanInterval, 10*time.Second)
 	set(&o.Timeout, 5*time.Second)
 	set(&o.ProvisionTime, 15*time.Minute)
-	set(&o.StartupTime, 15*time.Minute)
 	if o.MaxNodesPerScale == 0 {
 		o.MaxNodesPerScale = 1000
 	}
@@ -128,6 +129,6 @@ func (o Options) groupDefaults() cloudprovider.GroupOptions {
 		down = *o.Removal
 	}
 	out := down.Settings()
-	out.MaxNodeProvisionTime, out.MaxNodeStartupTime = o.ProvisionTime, o.StartupTime
+	out.MaxNodeProvisionTime, out.MaxNodeStartupTime = o.ProvisionTime, startupTime
 	return out
 }

@@ -18,32 +18,42 @@ import (
 // explanation says what happened to groups and pods in a scale-up.
 type explanation struct {
 	*attempt
-	decision *Decision
-
 	outside     map[string]int // positions in fitsOutside of the groups that cannot grow
 	fitsOutside fit
+}
+
+// explain completes the decision of a scale-up that is reported. There is nothing to explain if the quotas could not be
+// calculated.
+func (t *attempt) explain() {
+	if !t.records.on || t.fit.Fit == nil {
+		return
+	}
+	t.decision.Unplaced = max(0, t.decision.Need-t.asked)
+	e := &explanation{attempt: t}
+	e.groups()
+	e.pods()
 }
 
 // groups says of every group what happened to it.
 func (e *explanation) groups() {
 	grown := map[string]Attempt{}
-	for _, a := range e.round.attempts {
+	for _, a := range e.increases {
 		grown[a.Group] = a
 	}
 	index := e.indexOfSets()
 	for _, g := range e.records.world.Groups {
 		o := GroupOutcome{Group: g.ID}
 		attempt, grows := grown[g.ID]
-		why, skipped := e.round.skipped[g.ID]
+		why, skipped := e.skipped[g.ID]
 		switch {
 		case skipped:
 			o.Outcome, o.Reason = GroupSkipped, why
 		case grows && attempt.Err != nil:
 			o.Outcome, o.Reason = GroupRefused, "refused: "+attempt.Err.Error()
 		case grows:
-			o.Outcome, o.Reason = GroupGrows, e.whyGrows(attempt)
+			o.Outcome, o.Reason = GroupGrows, e.heldAt(&g, attempt.To, e.whyGrows(g.ID))
 		case slices.Contains(e.decision.Members, g.ID):
-			o.Outcome, o.Reason = GroupPartner, e.whyNot(g.ID)
+			o.Outcome, o.Reason = GroupPartner, e.heldAt(&g, g.Target, e.whyNot(&g))
 		case len(e.kinds) == 0:
 			o.Outcome, o.Reason = GroupIdle, "no pods wait for nodes"
 		case !e.takesSome(g.ID):
@@ -79,76 +89,64 @@ func (e *explanation) difference(index *nodegroupset.Index, o *GroupOutcome) {
 	}
 }
 
-// whyGrows names the group's part of the split and what held it there.
-func (e *explanation) whyGrows(a Attempt) string {
-	chosen, terms := e.decision.Chosen, e.processors.terms(a.Group)
+// whyGrows names the group's part of the split.
+func (e *explanation) whyGrows(group string) string {
+	chosen, terms := e.decision.Chosen, e.processors.terms(group)
 	switch {
 	case len(e.decision.Members) <= 1:
-		return e.held(a.Group, a.To, "chosen")
-	case terms != nil && a.Group == chosen:
-		return e.held(a.Group, a.To, fmt.Sprintf("chosen; set %s, %s", terms.Set, terms))
+		return "chosen"
+	case terms != nil && group == chosen:
+		return fmt.Sprintf("chosen; set %s, %s", terms.Set, terms)
 	case terms != nil:
-		return e.held(a.Group, a.To, fmt.Sprintf("set %s, %s", terms.Set, terms))
-	case a.Group == chosen:
-		return e.held(a.Group, a.To, "chosen, levelled with "+others(e.decision.Members, chosen))
+		return fmt.Sprintf("set %s, %s", terms.Set, terms)
+	case group == chosen:
+		return "chosen, levelled with " + others(e.decision.Members, chosen)
 	}
-	return e.held(a.Group, a.To, "similar to "+chosen+", levelled with it")
+	return "similar to " + chosen + ", levelled with it"
 }
 
 // whyNot says why a member of the set gets nothing.
-func (e *explanation) whyNot(group string) string {
-	size := e.sizeOf(group)
+func (e *explanation) whyNot(g *Group) string {
 	var grown, smaller, level []string
-	for _, a := range e.round.attempts {
+	for _, a := range e.increases {
 		grown = append(grown, a.Group)
 		switch {
-		case a.To < size:
+		case a.To < g.Target:
 			smaller = append(smaller, a.Group)
-		case a.To == size:
+		case a.To == g.Target:
 			level = append(level, a.Group)
 		}
 	}
-	similar, terms := "similar to "+e.decision.Chosen+", ", e.processors.terms(group)
+	similar, terms := "similar to "+e.decision.Chosen+", ", e.processors.terms(g.ID)
 	switch {
 	case len(grown) == 0:
-		return e.held(group, size, similar+"no node could be placed")
+		return similar + "no node could be placed"
 	case terms != nil:
-		return e.held(group, size, fmt.Sprintf("set %s, %s; the nodes needed went to %s", terms.Set, terms, fewNames(grown)))
+		return fmt.Sprintf("set %s, %s; the nodes needed went to %s", terms.Set, terms, fewNames(grown))
 	case len(smaller) > 0:
-		return e.held(group, size, "large enough beside "+fewNames(smaller))
+		return "large enough beside " + fewNames(smaller)
 	case len(level) > 0:
-		return e.held(group, size, "level with "+fewNames(level))
+		return "level with " + fewNames(level)
 	}
-	return e.held(group, size, similar+"the nodes needed went to "+fewNames(grown))
+	return similar + "the nodes needed went to " + fewNames(grown)
 }
 
-func (e *explanation) sizeOf(group string) int {
-	for _, g := range e.records.world.Groups {
-		if g.ID == group {
-			return g.Target
-		}
-	}
-	return 0
-}
-
-// held adds what kept a member below what it would have got otherwise.
-func (e *explanation) held(group string, size int, why string) string {
-	if by, ok := e.round.held[group]; ok {
+// heldAt adds what kept a member at a size, if nodes are left over or another member has become larger.
+func (e *explanation) heldAt(g *Group, size int, why string) string {
+	if by, ok := e.held[g.ID]; ok {
 		return why + "; " + by
 	}
-	full := len(e.round.helped) < len(e.attempt.pods) && e.full(e.round.asked)
-	if !full && !e.larger(size) {
+	full := len(e.helped) < len(e.attempt.pods) && e.full(e.asked)
+	larger := slices.ContainsFunc(e.increases, func(a Attempt) bool { return a.To > size })
+	switch {
+	case !full && !larger && e.decision.Unplaced == 0:
 		return why
-	}
-	for _, g := range e.records.world.Groups {
-		if g.ID == group && size >= g.Max {
-			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)
-		}
-	}
-	if full {
+	case size >= g.Max:
+		return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)
+	case full:
 		return why + "; held by max-nodes-total"
 	}
-	if room, by := e.tracker.room(e.templates[group].Node.Node); room <= 0 {
+	if room, by := e.tracker.room(e.templates[g.ID].Node.Node); room <= 0 {
 		return why + "; held by " + by
 	}
 	return why
@@ -162,11 +160,6 @@ func (e *explanation) full(more int) bool {
 
 func noMoreNodes(total int) string {
 	return fmt.Sprintf("max-nodes-total: the limit of %d nodes in all is reached", total)
-}
-
-// larger reports whether nodes are left over, or another member has become larger than this size.
-func (e *explanation) larger(size int) bool {
-	return e.decision.Unplaced > 0 || slices.ContainsFunc(e.round.attempts, func(a Attempt) bool { return a.To > size })
 }
 
 func others(members []string, except string) string {
@@ -281,8 +274,8 @@ func keptOf(step expander.Step) string {
 // loop looked at.
 func (e *explanation) pods() {
 	helped := map[*v1.Pod]bool{}
-	if e.round.grew() {
-		for _, pod := range e.round.helped {
+	if slices.ContainsFunc(e.increases, func(a Attempt) bool { return a.Grew > 0 }) {
+		for _, pod := range e.helped {
 			helped[pod] = true
 		}
 	}
@@ -307,7 +300,7 @@ func (e *explanation) pods() {
 
 func (e *explanation) growing() []string {
 	var names []string
-	for _, a := range e.round.attempts {
+	for _, a := range e.increases {
 		names = append(names, a.Group)
 	}
 	slices.Sort(names)
@@ -327,7 +320,7 @@ func (e *explanation) tried(kind int) []GroupAnswer {
 	for _, g := range e.records.world.Groups {
 		answer := "a new node would take it"
 		at, valid := e.position[g.ID]
-		switch why, out := e.round.skipped[g.ID]; {
+		switch why, out := e.skipped[g.ID]; {
 		case out && e.wouldTake(g.ID, kind):
 			answer = "would take it, but cannot grow: " + why
 		case out:
@@ -352,7 +345,7 @@ func (e *explanation) whyWaits(kind int) PodOutcome {
 	var t rejected
 	for _, g := range e.records.world.Groups {
 		at, valid := e.position[g.ID]
-		why, out := e.round.skipped[g.ID]
+		why, out := e.skipped[g.ID]
 		switch {
 		case out && e.wouldTake(g.ID, kind):
 			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, why))
@@ -385,7 +378,7 @@ func (e *explanation) wouldTake(group string, kind int) bool {
 	if e.outside == nil {
 		e.outside = map[string]int{}
 		var templates []predicates.Node
-		for id := range e.round.skipped {
+		for id := range e.skipped {
 			if template := e.templates[id]; template != nil {
 				e.outside[id] = len(templates)
 				templates = append(templates, template.Node)

@@ -91,9 +91,9 @@ func shown(n predicates.Node) linked.Template {
 	return out
 }
 
-func (l *linkedBuild) look([]predicates.Node) {
+func (l *linkedBuild) surveyed() {
 	l.sets.Update(l.templates, l.remote)
-	l.lookAt(l.nodes())
+	l.readShift(l.nodes())
 }
 
 func (l *linkedBuild) begin(*attempt) { l.need, l.plan = nil, nil }
@@ -114,11 +114,11 @@ func (l *linkedBuild) scaleUpFailed(id, why string, late bool) { l.deadlines.Fai
 // best leaves out the groups whose zones are shifted away, and has the pods of a plan for all pods
 // with a topology spread count as helped.
 func (l *linkedBuild) best(t *attempt, options []option, choose func([]option) *option) *option {
-	l.lookAround(t)
+	l.readMarks(t)
 	var open []option
 	for i := range options {
 		if why := l.shift.Away(options[i].group.ID); why != "" {
-			t.round.skip(options[i].group.ID, why)
+			t.skipped[options[i].group.ID] = why
 		} else {
 			open = append(open, options[i])
 		}
@@ -134,17 +134,18 @@ func (l *linkedBuild) best(t *attempt, options []option, choose func([]option) *
 	return chosen
 }
 
-// lookAround finds out which zones are shifted away now.
-func (l *linkedBuild) lookAround(t *attempt) {
+// readMarks finds out which zones are shifted away now, and which nodes are late.
+func (l *linkedBuild) readMarks(t *attempt) {
 	nodes := make([]*v1.Node, len(t.view.nodes))
 	for i, n := range t.view.nodes {
 		nodes[i] = n.Node
 	}
-	l.lookAt(nodes)
+	l.readShift(nodes)
 	l.deadlines.Look(nodes, l.remote)
 }
 
-func (l *linkedBuild) lookAt(nodes []*v1.Node) {
+// readShift finds out which zones are shifted away, and has the survey say so.
+func (l *linkedBuild) readShift(nodes []*v1.Node) {
 	l.shift.Look(nodes, l.remote, l.labelsOfGroup)
 	if !l.records.on {
 		return
@@ -194,7 +195,7 @@ func (l *linkedBuild) balance(t *attempt, groups []*group, count int) ([]planned
 func (l *linkedBuild) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.Node {
 	return func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node {
 		l.sets.Update(l.templates, l.remote)
-		l.lookAt(l.nodes())
+		l.readShift(l.nodes())
 		l.deadlines.Look(l.nodes(), l.remote)
 		order := linked.Candidates[*group]{Cloud: l.remote, Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Moves: moves}
 		return order.Order(l.shift.Removable(nodes, l.remote))
@@ -222,8 +223,8 @@ func (l *linkedBuild) DeletionsInProgress() (empty, drained []string) {
 	return empty, drained
 }
 
-// DeletionsCount implements linked.Deletions: a cloud's target size does not count nodes that it was
-// told to delete.
+// DeletionsCount implements linked.Deletions: a cloud's target size does not count nodes that it has been
+// asked to delete.
 func (l *linkedBuild) DeletionsCount(group string) int { return l.undeleted(group) }
 
 func (l *linkedBuild) removable() func([]removal.Candidate, int, int) nodegroupset.ShrinkResult {
@@ -271,7 +272,7 @@ func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*group], more int6
 		}
 	}
 	out.Quotas = linked.SplitQuotas(t.tracker.quotas, t.tracker.loads, sharers, more)
-	t.round.decision.Warnings = crossing(out.Quotas)
+	t.decision.Warnings = crossing(out.Quotas)
 	return out
 }
 

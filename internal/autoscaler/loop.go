@@ -30,7 +30,7 @@ func (a *Autoscaler) loop(now time.Time) error {
 		return fmt.Errorf("cluster state: %w", err)
 	}
 	if a.records.on {
-		a.records.look(a, now)
+		a.records.survey(a, now)
 	}
 	a.removeOldUnregistered(now)
 	if !a.registry.clusterHealthy() {
@@ -84,23 +84,18 @@ func isWorldError(err error) bool {
 func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
 	nodes = slices.Clone(a.world.Nodes())
 	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	waiting := map[*v1.Node]*v1.Node{}
 	for i, node := range nodes {
 		if !template.IsHealthy(node.Node) || node.Node.Spec.Unschedulable {
 			continue
 		}
-		a.remote.gpuLabel()
+		a.remote.askGPULabel()
 		_, labelled := node.Node.Labels[a.gpuLabel()]
 		if _, gpus := template.GPUs(node.Node.Status.Allocatable); !labelled || gpus > 0 {
 			readyNodes++
 			continue
 		}
-		if waiting[node.Node] = a.withoutGPUs[node.Node]; waiting[node.Node] == nil {
-			waiting[node.Node] = notReady(node.Node)
-		}
-		nodes[i].Node = waiting[node.Node]
+		nodes[i].Node = notReady(node.Node)
 	}
-	a.withoutGPUs = waiting
 	return nodes, readyNodes
 }
 

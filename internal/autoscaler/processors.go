@@ -11,14 +11,13 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // processors are the places where a build of Cluster Autoscaler may put code of its own. Its own
 // code is that of stock.
 type processors interface {
-	// look sees the nodes where a loop is only surveyed.
-	look(nodes []predicates.Node)
+	// surveyed is called where a loop is only surveyed, when the templates are known.
+	surveyed()
 	// unplaced tries pods that fit nowhere again, if it wants to, and returns the rest (PodListProcessor).
 	unplaced(pods []*v1.Pod, try func([]*v1.Pod) ([]*v1.Pod, error)) ([]*v1.Pod, error)
 	// begin sees what a scale-up is for (NodeGroupListProcessor).
@@ -53,7 +52,7 @@ type planned struct {
 // stock is Cluster Autoscaler as it is.
 type stock struct{ index *nodegroupset.Index }
 
-func (*stock) look([]predicates.Node) {}
+func (*stock) surveyed() {}
 func (*stock) unplaced(pods []*v1.Pod, _ func([]*v1.Pod) ([]*v1.Pod, error)) ([]*v1.Pod, error) {
 	return pods, nil
 }

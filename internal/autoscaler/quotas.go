@@ -187,8 +187,8 @@ func (k *tracker) room(node *v1.Node) (room int64, by string) {
 	return room, by
 }
 
-// take counts new nodes.
-func (k *tracker) take(node *v1.Node, n int) {
+// add counts new nodes.
+func (k *tracker) add(node *v1.Node, n int) {
 	takes := k.ca.loadOf(node, "").Takes
 	for i, q := range k.quotas {
 		if q.AppliesTo(node) {
@@ -211,10 +211,10 @@ func (t *attempt) cut(plan []planned) []planned {
 		room, by := t.tracker.room(node)
 		if delta := int64(p.size - p.current); delta > room {
 			p.size = p.current + int(room)
-			t.round.cut(p.group.ID, by)
+			t.held[p.group.ID] = "held by " + by
 		}
 		if p.size > p.current {
-			t.tracker.take(node, p.size-p.current)
+			t.tracker.add(node, p.size-p.current)
 			out = append(out, p)
 		}
 	}

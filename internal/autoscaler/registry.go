@@ -195,13 +195,13 @@ func (s *registry) updateUnregistered(nodes []predicates.Node, now time.Time) {
 
 func (s *registry) updateReadiness(nodes []predicates.Node, now time.Time) {
 	s.perGroup, s.nodes, s.unready = map[string]*readiness{}, len(nodes), 0
-	startup := 15 * time.Minute // what one node's group says counts for the nodes after it that have no group
+	startup := startupTime // what one node's group says counts for the nodes after it that have no group
 	classify := func(node *v1.Node, to *readiness) {
 		if id, err := s.remote.groupOf(node); err == nil && id != "" {
 			options, err := s.remote.groupOptions(id)
 			switch {
 			case err == nil && options == nil:
-				startup = s.caller.options.StartupTime
+				startup = startupTime
 			case err == nil:
 				startup = options.MaxNodeStartupTime
 			}

@@ -148,20 +148,20 @@ func (r *remote) groupOf(node *v1.Node) (string, error) {
 	if id, ok := r.forNode[key]; ok {
 		return id, nil
 	}
-	return r.askGroupOf(node, key)
-}
-
-func (r *remote) askGroupOf(node *v1.Node, key nodeKey) (id string, err error) {
-	var ok bool
-	err = r.call(Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(ctx context.Context) (err error) {
-		id, ok, err = r.Provider.NodeGroupForNode(ctx, onWire(node))
-		return err
+	type answer struct {
+		id string
+		ok bool
+	}
+	call := Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}
+	found, err := ask(r, call, func(ctx context.Context) (a answer, err error) {
+		a.id, a.ok, err = r.Provider.NodeGroupForNode(ctx, onWire(node))
+		return a, err
 	})
-	if err != nil || !ok {
+	if err != nil || !found.ok {
 		return "", err
 	}
-	r.forNode[key] = id
-	return id, nil
+	r.forNode[key] = found.id
+	return found.id, nil
 }
 
 // onWire is what the protocol carries of a node.
@@ -243,8 +243,8 @@ func (r *remote) groupOptions(id string) (*cloudprovider.GroupOptions, error) {
 	return &o, nil
 }
 
-// gpuLabel is asked when it is first needed, and again while it fails.
-func (r *remote) gpuLabel() {
+// askGPULabel asks when the label is first needed, and again while that fails.
+func (r *remote) askGPULabel() {
 	gpus, ok := r.Provider.(cloudprovider.GPUs)
 	if r.label != nil || !ok {
 		return
@@ -254,7 +254,7 @@ func (r *remote) gpuLabel() {
 	}
 }
 
-func (r *remote) gpuTypes() {
+func (r *remote) askGPUTypes() {
 	gpus, ok := r.Provider.(cloudprovider.GPUs)
 	if r.types || !ok {
 		return

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/linked"
 )
@@ -68,90 +67,24 @@ type records struct {
 	on       bool
 	world    *Survey
 	position map[*v1.Pod]int // among Survey.Pending
-	rounds   []*record
+	attempts []*attempt
 	repair   []Repair
 	down     *ScaleDown
 	full     []PodOutcome
 	room     map[bool][]int // positions of pods that need no new node; true where it is on its way
 }
 
-// record is one scale-up while it is worked out.
-type record struct {
-	on       bool
-	decision Decision
-	attempts []Attempt
-	skipped  map[string]string
-	held     map[string]string // what kept groups from growing further
-	helped   []*v1.Pod
-	asked    int // nodes of the plan
-}
-
-func (r *records) begin() *record {
-	one := &record{on: r.on, skipped: map[string]string{}, held: map[string]string{}}
-	if r.on {
-		r.rounds = append(r.rounds, one)
-	}
-	return one
-}
-
-func (r *record) skip(group, why string) { r.skipped[group] = why }
-func (r *record) cut(group, by string)   { r.held[group] = "held by " + by }
-
-func (r *record) trail(trail expander.Trail) { r.decision.Trail = trail }
-
-// chosen notes what is to grow.
-func (r *record) chosen(best *option, groups []*group) {
-	r.decision.Chosen, r.decision.Need, r.helped = best.group.ID, best.count, best.pods
-	for _, g := range groups {
-		r.decision.Members = append(r.decision.Members, g.ID)
-	}
-	slices.Sort(r.decision.Members)
-}
-
-// planned notes how many nodes are asked for.
-func (r *record) planned(plan []planned) {
-	for _, p := range plan {
-		r.asked += p.size - p.current
-		if !slices.Contains(r.decision.Members, p.group.ID) {
-			r.decision.Members = append(r.decision.Members, p.group.ID)
-		}
-	}
-	slices.Sort(r.decision.Members)
-}
-
-// grew reports whether any group did.
-func (r *record) grew() bool {
-	return slices.ContainsFunc(r.attempts, func(a Attempt) bool { return a.Grew > 0 })
-}
-
-// attempt notes an increase and its result: behind a sidecar a group may grow by less than was asked,
-// and after an error it may have grown all the same.
-func (r *record) attempt(p planned, grew int, err error) {
-	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Delta: p.size - p.current, To: p.size, Grew: max(0, grew), Err: err})
-}
-
-// end completes the record of an attempt. There is nothing to explain if the quotas could not be calculated.
-func (r *record) end(t *attempt) {
-	if !r.on || t.fit.Fit == nil {
-		return
-	}
-	r.decision.Unplaced = max(0, r.decision.Need-r.asked)
-	e := &explanation{attempt: t, decision: &r.decision}
-	e.groups()
-	e.pods()
-}
-
 // survey are the groups as this loop sees them, by name.
 func (a *Autoscaler) survey(now time.Time) []Group {
 	var out []Group
 	for _, g := range a.remote.NodeGroups() {
-		out = append(out, a.surveyed(g, now))
+		out = append(out, a.surveyGroup(g, now))
 	}
 	slices.SortFunc(out, func(g, h Group) int { return strings.Compare(g.ID, h.ID) })
 	return out
 }
 
-func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
+func (a *Autoscaler) surveyGroup(g *group, now time.Time) Group {
 	out := Group{ID: g.ID, Max: g.MaxSize(), Target: a.registry.ranges[g.ID].target}
 	out.Upcoming = max(0, a.registry.upcoming(g.ID))
 	if t := a.templates[g.ID]; t != nil {
@@ -172,7 +105,7 @@ func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
 
 // begun forgets the loop before.
 func (r *records) begun() {
-	r.world, r.rounds, r.repair, r.down, r.full, r.room = nil, nil, nil, nil, nil, map[bool][]int{}
+	r.world, r.attempts, r.repair, r.down, r.full, r.room = nil, nil, nil, nil, nil, map[bool][]int{}
 }
 
 // placed notes a pod that has room on a node that exists or is on its way.
@@ -202,8 +135,8 @@ func (r *records) outcome(at []int, o PodOutcome) PodOutcome {
 	return o
 }
 
-// settled are the outcomes of the pods for which no scale-up is tried.
-func (r *records) settled() []PodOutcome {
+// untried are the outcomes of the pods for which no scale-up is tried.
+func (r *records) untried() []PodOutcome {
 	out := slices.Clone(r.full)
 	if at := r.room[false]; len(at) > 0 {
 		out = append(out, r.outcome(at, PodOutcome{Outcome: PodsFit, Reason: "fit on nodes that exist"}))
@@ -230,8 +163,8 @@ func (a *Autoscaler) waiting() []*v1.Pod {
 	return waiting
 }
 
-// look notes what the loop sees.
-func (r *records) look(a *Autoscaler, now time.Time) {
+// survey notes what the loop sees.
+func (r *records) survey(a *Autoscaler, now time.Time) {
 	r.world = &Survey{Now: now, Groups: a.survey(now), Pending: a.waiting()}
 	r.position = make(map[*v1.Pod]int, len(r.world.Pending))
 	for i, pod := range r.world.Pending {
@@ -245,14 +178,14 @@ func (r *records) report(err error) Report {
 	if err != nil || r.world == nil {
 		return out
 	}
-	for _, one := range r.rounds {
-		out.ScaleUps = append(out.ScaleUps, ScaleUp{Survey: r.world, Decision: one.decision, Attempts: one.attempts})
+	for _, t := range r.attempts {
+		out.ScaleUps = append(out.ScaleUps, ScaleUp{Survey: r.world, Decision: t.decision, Attempts: t.increases})
 	}
 	if len(out.ScaleUps) == 0 {
 		out.ScaleUps = []ScaleUp{{Survey: r.world}}
 	}
 	first := &out.ScaleUps[0]
-	first.Repairs, first.Decision.Pods = r.repair, append(r.settled(), first.Decision.Pods...)
+	first.Repairs, first.Decision.Pods = r.repair, append(r.untried(), first.Decision.Pods...)
 	out.ScaleDown = r.down
 	return out
 }
@@ -269,7 +202,7 @@ func (a *Autoscaler) Survey() (*Survey, error) {
 		return nil, fmt.Errorf("cluster state: %w", err)
 	}
 	a.records.begun()
-	a.records.look(a, now)
-	a.processors.look(nodes)
+	a.records.survey(a, now)
+	a.processors.surveyed()
 	return a.records.world, nil
 }

@@ -40,7 +40,25 @@ type attempt struct {
 	fit      fit         // of the kinds on the templates of the valid groups
 	position map[string]int
 	tracker  *tracker
-	round    *record
+
+	decision  Decision
+	increases []Attempt
+	skipped   map[string]string // why groups cannot grow, by group
+	held      map[string]string // what kept groups from growing further
+	helped    []*v1.Pod
+	asked     int // nodes of the plan
+}
+
+// newAttempt begins a scale-up for pods.
+func (a *Autoscaler) newAttempt(v *view, pods []*v1.Pod, now time.Time) *attempt {
+	t := &attempt{
+		Autoscaler: a, view: v, now: now, pods: pods,
+		position: map[string]int{}, skipped: map[string]string{}, held: map[string]string{},
+	}
+	if a.records.on {
+		a.records.attempts = append(a.records.attempts, t)
+	}
+	return t
 }
 
 // passes reports whether pods of a kind fit a new node of a group, which must be valid.
@@ -111,8 +129,9 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 // scaleUp tries to order nodes for the pods. It returns what was ordered, nothing after an error, and the
 // pods that this is for.
 func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (ordered []planned, helped []*v1.Pod, err error) {
-	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, position: map[string]int{}, round: a.records.begin()}
-	defer t.round.end(t)
+	t := a.newAttempt(v, pods, now)
+	t.atomic = atomic
+	defer t.explain()
 	best, count, err := t.best()
 	if err != nil || best == nil {
 		return nil, nil, err
@@ -132,11 +151,11 @@ func (t *attempt) carryOut(plan []planned) error {
 	if len(plan) == 0 {
 		return nil
 	}
-	t.remote.gpuTypes()
+	t.remote.askGPUTypes()
 	for _, p := range plan {
 		id, delta := p.group.ID, p.size-p.current
 		before, known := t.sizeOf(id)
-		t.remote.gpuLabel() // for a metric
+		t.remote.askGPULabel() // for a metric
 		err := t.remote.increase(id, delta)
 		if err != nil {
 			t.registry.failed(id, t.now, err.Error(), false)
@@ -151,7 +170,8 @@ func (t *attempt) carryOut(plan []planned) error {
 		} else if err == nil {
 			grew = delta
 		}
-		t.round.attempt(p, grew, err)
+		// Behind a sidecar a group may grow by less than was asked, and after an error it may have grown all the same.
+		t.increases = append(t.increases, Attempt{Group: id, Delta: delta, To: p.size, Grew: max(0, grew), Err: err})
 		if err != nil {
 			return err
 		}
@@ -170,18 +190,23 @@ func (a *Autoscaler) sizeOf(id string) (size int, known bool) {
 // that cannot be kept whole is none.
 func (t *attempt) plan(best *option, count int) ([]planned, error) {
 	groups := append([]*group{best.group}, t.similar(best.group)...)
-	t.round.chosen(best, groups)
+	t.decision.Chosen, t.decision.Need, t.helped = best.group.ID, best.count, best.pods
+	members := sets.New[string]()
+	for _, g := range groups {
+		members.Insert(g.ID)
+	}
+	t.decision.Members = sets.List(members)
 	plan, err := t.processors.balance(t, groups, count)
 	if err != nil {
 		return nil, err
 	}
 	plan = t.cut(plan)
-	t.round.planned(plan)
-	placed := 0
 	for _, p := range plan {
-		placed += p.size - p.current
+		members.Insert(p.group.ID)
+		t.asked += p.size - p.current
 	}
-	if t.atomic && placed < count {
+	t.decision.Members = sets.List(members)
+	if t.atomic && t.asked < count {
 		return nil, nil
 	}
 	return plan, nil
@@ -298,7 +323,7 @@ func (t *attempt) validGroups() []*group {
 	var valid []*group
 	for _, g := range t.remote.NodeGroups() {
 		if why := t.unfit(g); why != "" {
-			t.round.skip(g.ID, why)
+			t.skipped[g.ID] = why
 			continue
 		}
 		t.countGPUs()
@@ -338,7 +363,7 @@ func (t *attempt) unfit(g *group) string {
 // countGPUs is how the quotas learn of GPUs.
 func (t *attempt) countGPUs() {
 	if !t.options.Before135 {
-		t.remote.gpuLabel()
+		t.remote.askGPULabel()
 	}
 }
 
@@ -474,7 +499,7 @@ func (t *attempt) capped(best *option) (int, error) {
 
 // scaleUpToMin increases groups below their minimum.
 func (a *Autoscaler) scaleUpToMin(v *view, now time.Time) error {
-	t := &attempt{Autoscaler: a, view: v, now: now, round: a.records.begin()}
+	t := a.newAttempt(v, nil, now)
 	if err := t.countNodes(); err != nil {
 		return err
 	}

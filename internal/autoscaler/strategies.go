@@ -33,7 +33,7 @@ func (t *attempt) byStrategies(options []option) *option {
 	}
 	trail = slices.DeleteFunc(trail, func(s expander.Step) bool { return s.TieBreak() })
 	chosen := kept[t.draw(len(kept))].Group
-	t.round.trail(trail)
+	t.decision.Trail = trail
 	return &options[slices.IndexFunc(options, func(o option) bool { return o.group.ID == chosen })]
 }
 

@@ -73,7 +73,7 @@ func (a *Autoscaler) updateTemplates(nodes []predicates.Node) {
 	now := a.clock.Now()
 	a.templates = map[string]*nodeTemplate{}
 	a.choices.begin(a.world.Pending(), nodes, now)
-	take := func(node predicates.Node) (id string, taken bool) {
+	offer := func(node predicates.Node) (id string, made bool) {
 		id, err := a.remote.groupOf(node.Node)
 		if err != nil || id == "" {
 			return "", false
@@ -89,7 +89,7 @@ func (a *Autoscaler) updateTemplates(nodes []predicates.Node) {
 	for _, node := range nodes {
 		if !goodTemplate(node.Node, now) {
 			bad = append(bad, node)
-		} else if id, taken := take(node); taken {
+		} else if id, made := offer(node); made {
 			a.seen[id] = a.templates[id]
 		}
 	}
@@ -110,6 +110,6 @@ func (a *Autoscaler) updateTemplates(nodes []predicates.Node) {
 	}
 	a.seen = seen
 	for _, node := range bad {
-		take(node)
+		offer(node)
 	}
 }

@@ -34,8 +34,8 @@ type settings struct {
 // the same.
 type Memory map[*v1.Node]*facts
 
-// of returns the facts of a node.
-func (m Memory) of(n *Node, w *World, opts *Options) *facts {
+// factsOf returns the facts of a node.
+func (m Memory) factsOf(n *Node, w *World, opts *Options) *facts {
 	f := m[n.Node.Node]
 	if f != nil && (f.until.IsZero() || w.Now.Before(f.until)) && f.node.Same(n.Node) {
 		return f

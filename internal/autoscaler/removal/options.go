@@ -1,14 +1,11 @@
 package removal
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -76,38 +73,6 @@ type Candidate struct {
 	Drain   bool // it has pods to move
 	Unready bool
 	Due     time.Time // when it could have gone first
-}
-
-// Validate refuses options that make no sense.
-func (o *Options) Validate() error {
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-	}{
-		{"unneededTime", o.UnneededTime}, {"unreadyTime", o.UnreadyTime},
-		{"delayAfterAdd", o.DelayAfterAdd}, {"systemPodTimeout", o.SystemPodTimeout}, {"podEvictionTime", o.PodEvictionTime},
-	} {
-		if d.value != nil && *d.value < 0 {
-			return apportion.Invalid(d.name, *d.value, "must not be negative")
-		}
-	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"maxParallelism", o.MaxParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}, {"minReplicas", o.MinReplicas}} {
-		if n.value < 0 || n.value > math.MaxInt32 {
-			return apportion.Invalid(n.name, n.value, fmt.Sprintf("must be 0 to %d", math.MaxInt32))
-		}
-	}
-	for _, t := range []struct {
-		name  string
-		value *int64
-	}{{"utilizationThreshold", o.UtilizationThreshold}, {"gpuUtilizationThreshold", o.GPUUtilizationThreshold}} {
-		if t.value != nil && (*t.value < 0 || *t.value > Whole) {
-			return apportion.Invalid(t.name, *t.value, fmt.Sprintf("must be 0 to %d", int64(Whole)))
-		}
-	}
-	return nil
 }
 
 // CoolDown is how long no node goes after the cluster has grown.

@@ -75,7 +75,7 @@ func (p *planner) findCandidates() {
 		p.decision.Nodes = append(p.decision.Nodes, NodeOutcome{Node: n.Node.Node.Name, Group: n.Group})
 		o := &p.decision.Nodes[len(p.decision.Nodes)-1]
 		p.outcome[i] = o
-		f := p.known.of(n, p.world, &p.opts)
+		f := p.known.factsOf(n, p.world, &p.opts)
 		if o.Outcome, o.Reason = p.ruledOut(n, f); o.Outcome != "" {
 			continue
 		}

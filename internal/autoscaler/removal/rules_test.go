@@ -181,5 +181,5 @@ func TestExceedsIsExact(t *testing.T) {
 }
 
 func inUseOf(n *Node, g *Group) string {
-	return Memory{}.of(n, &World{}, &Options{}).inUse(n, g, "gpu")
+	return Memory{}.factsOf(n, &World{}, &Options{}).inUse(n, g, "gpu")
 }

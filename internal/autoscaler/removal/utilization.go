@@ -30,7 +30,7 @@ func (f *facts) usage(n *v1.Node, by settings) string {
 	}
 	offered := n.Status.Allocatable
 	if kind, count := template.GPUs(offered); count > 0 {
-		return excess(kind, of(used, kind), count-of(ignored, kind), by.gpuThreshold)
+		return excess(kind, requested(used, kind), count-requested(ignored, kind), by.gpuThreshold)
 	}
 	if _, labelled := n.Labels[by.gpuLabel]; labelled {
 		return "" // its GPUs are not ready, so nobody uses them
@@ -52,8 +52,8 @@ func (f *facts) usage(n *v1.Node, by settings) string {
 	return ""
 }
 
-// of is how much of a resource is requested.
-func of(r expander.Requests, name v1.ResourceName) int64 {
+// requested is how much of a resource is requested.
+func requested(r expander.Requests, name v1.ResourceName) int64 {
 	for _, other := range r.Others {
 		if other.Name == name {
 			return other.Value

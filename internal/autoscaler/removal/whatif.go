@@ -17,7 +17,7 @@ type pods struct {
 	kinds   []predicates.Kind
 	rank    []int   // of each kind: those of lower rank are placed first
 	pending []int   // kinds of the pending pods, by rank
-	of      [][]int // kinds of the pods to move from each node, by rank
+	leaving [][]int // kinds of the pods to move from each node, by rank
 	around  bool    // to some of them it matters what pods other nodes have
 }
 
@@ -27,7 +27,7 @@ func (p *planner) kindsOfPods() error {
 	for _, i := range p.candidates {
 		all = append(all, p.pods.toMove[i]...)
 	}
-	p.pods.of = make([][]int, len(p.world.Nodes))
+	p.pods.leaving = make([][]int, len(p.world.Nodes))
 	if len(all) == 0 {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (p *planner) kindsOfPods() error {
 		p.pods.around = p.pods.around || looksAround(kind.Pod)
 	}
 	next := 0
-	take := func(n int) []int {
+	kindsOfNext := func(n int) []int {
 		kinds := make([]int, n)
 		for at := range kinds {
 			kinds[at] = fit.KindOf(next + at)
@@ -53,9 +53,9 @@ func (p *planner) kindsOfPods() error {
 		next += n
 		return p.byRank(kinds)
 	}
-	p.pods.pending = take(len(p.world.Pending))
+	p.pods.pending = kindsOfNext(len(p.world.Pending))
 	for _, i := range p.candidates {
-		p.pods.of[i] = take(len(p.pods.toMove[i]))
+		p.pods.leaving[i] = kindsOfNext(len(p.pods.toMove[i]))
 	}
 	return nil
 }
@@ -95,8 +95,7 @@ func emptied(n predicates.Node) predicates.Node {
 	return predicates.Node{Node: n.Node, Pods: stay}
 }
 
-// looksAround tells pods for which it matters what pods there are on nodes other
-// than their own.
+// looksAround reports whether it matters for a pod what pods there are on other nodes than its own.
 func looksAround(pod *v1.Pod) bool {
 	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == v1.DoNotSchedule
@@ -125,7 +124,7 @@ type whatIf struct {
 
 // newWhatIf starts with the pending pods at their places.
 func (p *planner) newWhatIf(places []int) (*whatIf, error) {
-	w := &whatIf{planner: p, places: places, at: make([]int, len(places)), kinds: slices.Clone(p.pods.of)}
+	w := &whatIf{planner: p, places: places, at: make([]int, len(places)), kinds: slices.Clone(p.pods.leaving)}
 	moving := predicates.Moving{Nodes: make([]predicates.Node, len(places)), Closed: make([]bool, len(places))}
 	for position, i := range places {
 		w.at[i], moving.Nodes[position] = position, p.world.Nodes[i].Node
@@ -142,7 +141,7 @@ func (p *planner) newWhatIf(places []int) (*whatIf, error) {
 		return nil, err
 	}
 	moved, err := w.moves.Place(p.pods.pending)
-	w.settle(moved)
+	w.book(moved)
 	return w, err
 }
 
@@ -150,7 +149,7 @@ func (p *planner) newWhatIf(places []int) (*whatIf, error) {
 // whether it did.
 func (w *whatIf) remove(node int) (bool, error) {
 	moved, gone, err := w.moves.Remove(w.at[node], w.kinds[node])
-	w.settle(moved)
+	w.book(moved)
 	return gone, err
 }
 
@@ -163,8 +162,8 @@ func departed(n predicates.Node) predicates.Node {
 	return n
 }
 
-// settle books pods at their new places.
-func (w *whatIf) settle(moves []predicates.Move) {
+// book notes pods at their new places.
+func (w *whatIf) book(moves []predicates.Move) {
 	for _, m := range moves {
 		node := w.places[m.Node]
 		kinds := slices.Clip(w.kinds[node])
