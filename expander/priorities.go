@@ -202,7 +202,7 @@ func textSize(root *yaml.Node) int {
 	return n
 }
 
-// isObject tells a Kubernetes object from the bare map, whose keys are numbers.
+// isObject reports whether it is a Kubernetes object, and not the bare map, whose keys are numbers.
 func isObject(n *yaml.Node) bool {
 	return child(n, "kind") != nil || child(n, "apiVersion") != nil || child(n, "data") != nil
 }

@@ -75,15 +75,10 @@ func (s Step) sort() {
 }
 
 // Kept lists the groups whose options went on.
-func (s Step) Kept() []string { return s.groups(true) }
-
-// Dropped lists the groups whose options did not.
-func (s Step) Dropped() []string { return s.groups(false) }
-
-func (s Step) groups(kept bool) []string {
+func (s Step) Kept() []string {
 	var names []string
 	for _, o := range s.Options {
-		if o.Kept == kept {
+		if o.Kept {
 			names = append(names, o.Group)
 		}
 	}

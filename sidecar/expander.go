@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -123,9 +122,7 @@ func (e *Expander) Status() steering.Status {
 	defer e.mu.Unlock()
 	out := e.state.Status(e.o.Clock.Now())
 	out.Ready, out.Journal, out.LastRefresh = true, "", e.status
-	out.Decisions = slices.Clone(e.history.decisions)
-	slices.Reverse(out.Decisions)
-	out.Warnings = append(out.Warnings, e.history.attention()...)
+	e.history.show(&out)
 	if e.problem != nil {
 		from := "sizes are counted nodes, without those that are ordered by others"
 		if e.nodes == nil {

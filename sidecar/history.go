@@ -11,7 +11,7 @@ import (
 
 // How many decisions are kept for the status page, and how many of those that granted an increase in
 // full, which are kept longer.
-const kept, keptInFull = 50, 10
+const maxDecisions, maxInFull = 50, 10
 
 // history is what was decided last.
 type history struct {
@@ -39,15 +39,23 @@ func (h *history) keep(d *steering.Decision) {
 			h.decisions = h.decisions[:n-1]
 		}
 	}
-	h.decisions = last(append(h.decisions, *d), kept)
+	h.decisions = last(append(h.decisions, *d), maxDecisions)
 	if d.InFull {
-		h.inFull, h.full = last(append(h.inFull, *d), keptInFull), h.full+1
+		h.inFull, h.full = last(append(h.inFull, *d), maxInFull), h.full+1
 	}
 }
 
 // last removes all but the last decisions.
 func last(decisions []steering.Decision, n int) []steering.Decision {
 	return slices.Delete(decisions, 0, max(0, len(decisions)-n))
+}
+
+// show adds what was decided last to a status, the newest first.
+func (h *history) show(to *steering.Status) {
+	to.Decisions, to.InFull = slices.Clone(h.decisions), slices.Clone(h.inFull)
+	slices.Reverse(to.Decisions)
+	slices.Reverse(to.InFull)
+	to.Warnings = append(to.Warnings, h.attention()...)
 }
 
 // attention is what somebody should look at.

@@ -76,7 +76,7 @@ func (s *Sidecar) place(ctx context.Context, id string, granted steering.Answer)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BackendTimeout)
 		defer cancel()
 		err := s.backend.IncreaseSize(ctx, id, granted.Nodes)
-		ended <- s.settle(ctx, id, err)
+		ended <- s.orderEnded(ctx, id, err)
 	})
 	out, stop := s.answerTimer(ctx)
 	defer stop()
@@ -97,8 +97,8 @@ func (s *Sidecar) place(ctx context.Context, id string, granted steering.Answer)
 	}
 }
 
-// settle tells the state how an order ended. It returns the error of an order that was refused.
-func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
+// orderEnded reports to the state how an order ended. It returns the error of an order that was refused.
+func (s *Sidecar) orderEnded(ctx context.Context, id string, err error) error {
 	target, readErr := 0, errors.New("not read")
 	if err != nil && !cloudprovider.Refused(err) {
 		target, readErr = s.backend.TargetSize(ctx, id)

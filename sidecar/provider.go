@@ -246,12 +246,12 @@ func (s *Sidecar) group(ctx context.Context, id string) (*steering.Group, error)
 	return g, nil
 }
 
-// called tells the state of a call of Cluster Autoscaler's loop.
+// called reports a call of Cluster Autoscaler's loop to the state.
 func (s *Sidecar) called(ctx context.Context, call steering.Call, group string) {
 	s.step(steering.Called{Connection: s.o.Connection(ctx), Call: call, Group: group})
 }
 
-// noticeProcess tells a new process of Cluster Autoscaler from one that has connected again.
+// noticeProcess distinguishes a new process of Cluster Autoscaler from one that has connected again.
 func (s *Sidecar) noticeProcess(ctx context.Context) {
 	connection := s.o.Connection(ctx)
 	s.mu.Lock()

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/evenkeel/evenkeel/steering"
@@ -61,11 +60,7 @@ func (s *Sidecar) Status() steering.Status {
 	if s.view != nil {
 		out.LastRefresh, out.RefreshTook = s.view.At, s.view.took.Round(time.Millisecond).String()
 	}
-	out.Decisions = slices.Clone(s.history.decisions)
-	slices.Reverse(out.Decisions)
-	out.InFull = slices.Clone(s.history.inFull)
-	slices.Reverse(out.InFull)
-	out.Warnings = append(out.Warnings, s.history.attention()...)
+	s.history.show(&out)
 	if s.o.Nodes != nil {
 		if _, ok := s.o.Nodes.List(); !ok {
 			out.Warnings = append(out.Warnings, "The nodes are not known from the API server; which are ready is inferred from the calls of Cluster Autoscaler")

@@ -54,9 +54,9 @@ func (s *Set) Register(r prometheus.Registerer) error {
 }
 
 // Or returns metrics, or else new ones that are registered nowhere.
-func Or[M any](m *M, of func(prometheus.Registerer) (*M, error)) *M {
+func Or[M any](m *M, create func(prometheus.Registerer) (*M, error)) *M {
 	if m == nil {
-		m, _ = of(nil) // nothing is registered, so nothing can be registered twice
+		m, _ = create(nil) // nothing is registered, so nothing can be registered twice
 	}
 	return m
 }
@@ -104,18 +104,18 @@ func (s *Set) ForgetObject(key types.NamespacedName) {
 type Gauges[T any] []gauge[T]
 
 type gauge[T any] struct {
-	vec *prometheus.GaugeVec
-	of  func(T) float64
+	vec   *prometheus.GaugeVec
+	value func(T) float64
 }
 
 // Add makes a gauge with the labels namespace and name.
-func (g *Gauges[T]) Add(s *Set, name, help string, of func(T) float64) {
-	*g = append(*g, gauge[T]{s.Gauge(name, help, "namespace", "name"), of})
+func (g *Gauges[T]) Add(s *Set, name, help string, value func(T) float64) {
+	*g = append(*g, gauge[T]{s.Gauge(name, help, "namespace", "name"), value})
 }
 
 // See sets the gauges of an object.
 func (g Gauges[T]) See(key types.NamespacedName, now T) {
 	for _, one := range g {
-		one.vec.WithLabelValues(key.Namespace, key.Name).Set(one.of(now))
+		one.vec.WithLabelValues(key.Namespace, key.Name).Set(one.value(now))
 	}
 }

@@ -250,15 +250,15 @@ func (g *gate) follow() func(net.Conn, http.ConnState) {
 // checks answers with what its checks say.
 type checks struct {
 	name string
-	of   map[string]func() error
+	all  map[string]func() error
 }
 
 // ServeHTTP implements http.Handler.
 func (c checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var lines strings.Builder
 	failed := false
-	for _, name := range slices.Sorted(maps.Keys(c.of)) {
-		if err := c.of[name](); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(c.all)) {
+		if err := c.all[name](); err != nil {
 			failed = true
 			fmt.Fprintf(&lines, "[-]%s failed: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
 		} else {

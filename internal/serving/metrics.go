@@ -40,7 +40,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		backendRequests: set.Counter("backend_requests_total", "Calls made to the backend, by service, method and gRPC code.", "service", "method", "code"),
 		backendDuration: set.Histogram("backend_request_duration_seconds", "Time the backend took to answer a call, in seconds.", buckets, "service", "method"),
 		build:           set.Gauge("build_info", "1, labelled with the version and commit of evenkeel and the Go version it was built with.", "version", "commit", "go_version"),
-		expiry:          metricset.Add(set, &expiry{of: map[string]*Certificates{}}),
+		expiry:          metricset.Add(set, &expiry{certificates: map[string]*Certificates{}}),
 		clock:           clock.RealClock{},
 	}
 	return m, set.Register(registerer)
@@ -114,8 +114,8 @@ func code(err error) string {
 
 // expiry collects when certificates expire, which a renewal may change at any time.
 type expiry struct {
-	mu sync.Mutex
-	of map[string]*Certificates // by listener
+	mu           sync.Mutex
+	certificates map[string]*Certificates // by listener
 }
 
 var expiryDesc = prometheus.NewDesc("evenkeel_certificate_expiry_timestamp_seconds", "When the certificate in use by a listener expires, in seconds since 1970.", []string{"listener"}, nil)
@@ -125,10 +125,10 @@ func (e *expiry) add(listener string, certificates *Certificates) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if certificates == nil {
-		delete(e.of, listener)
+		delete(e.certificates, listener)
 		return
 	}
-	e.of[listener] = certificates
+	e.certificates[listener] = certificates
 }
 
 // Describe implements prometheus.Collector.
@@ -138,8 +138,8 @@ func (e *expiry) Describe(descs chan<- *prometheus.Desc) { descs <- expiryDesc }
 func (e *expiry) Collect(metrics chan<- prometheus.Metric) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, listener := range slices.Sorted(maps.Keys(e.of)) {
-		at := e.of[listener].Expiry()
+	for _, listener := range slices.Sorted(maps.Keys(e.certificates)) {
+		at := e.certificates[listener].Expiry()
 		metrics <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(at.Unix()), listener)
 	}
 }
