@@ -20,7 +20,7 @@ type outcome struct {
 	sizes   []int          // of the groups at the end
 	orders  map[string]int // nodes ordered in all, by group
 	most    int            // nodes on order at once
-	w       *world
+	w       *harness
 }
 
 func (o *outcome) String() string {
@@ -32,7 +32,7 @@ func (o *outcome) String() string {
 }
 
 // observe runs a world for so long.
-func (w *world) observe(until time.Duration) *outcome {
+func (w *harness) observe(until time.Duration) *outcome {
 	w.t.Helper()
 	o := &outcome{orders: map[string]int{}, w: w}
 	for w.clock.Since(start) < until {
@@ -61,10 +61,10 @@ func (w *world) observe(until time.Duration) *outcome {
 }
 
 // alone is the same world with a Cluster Autoscaler that balances by itself, and no sidecar.
-func (s setup) alone(t testing.TB) *world {
+func (s setup) alone(t testing.TB) *harness {
 	t.Helper()
 	s.ca.Balance = true
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.connect(s, always(autoscaler.Connection{Provider: w.cloud}))
 	return w
 }
@@ -85,7 +85,7 @@ func neverWorse(t *testing.T, s setup, until time.Duration) *outcome {
 	var with, without *outcome
 	for seed := range uint64(1) { // Cluster Autoscaler's choices are random
 		s.seed = seed
-		with, without = newWorld(t, s).observe(until), s.alone(t).observe(until)
+		with, without = newHarness(t, s).observe(until), s.alone(t).observe(until)
 		pods := 0
 		for _, b := range s.batches {
 			pods += len(b.Pods)
@@ -176,7 +176,7 @@ func TestMorePodsComeWhileAZoneIsUnready(t *testing.T) {
 			{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)},
 		}}
 		s.ca.Balance = balance
-		with := newWorld(t, s)
+		with := newHarness(t, s)
 		with.ca.Run(begin + 5*time.Second)
 		with.restartSidecar()
 		if o, alone := with.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop {
@@ -192,7 +192,7 @@ func TestNothingIsExpectedOfAnUnreadyZone(t *testing.T) {
 		Zones: []string{"b"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(2*time.Minute, 0),
 	}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 150 * time.Second, Pods: podsOf("q", 9, 1)}}}
 	s.ca.Balance = true
-	with := newWorld(t, s)
+	with := newHarness(t, s)
 	if o, alone := with.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.waited > alone.waited+9*3*aLoop {
 		t.Errorf("with the sidecar %s\nCluster Autoscaler alone: %s\n%s", o, alone, with.log())
 	}
@@ -207,7 +207,7 @@ func TestNodesThatWereReadyAreNoUndeliveredOnes(t *testing.T) {
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 6*time.Minute + 30*time.Second, Pods: podsOf("q", 15, 1)},
 	}}.provisioned(90 * time.Second)
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	if o, alone := w.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop || !slices.Equal(o.sizes, []int{8, 8, 8}) {
 		t.Errorf("with the sidecar %s\nCluster Autoscaler alone: %s\n%s", o, alone, w.log())
 	}
@@ -225,7 +225,7 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 9, 1)}, {At: 12 * time.Minute, Pods: podsOf("r", 9, 1)},
 	}}
-	w := newWorld(t, s.provisioned(2*time.Minute))
+	w := newHarness(t, s.provisioned(2*time.Minute))
 	for _, step := range []struct {
 		at    time.Duration
 		sizes []int
@@ -253,7 +253,7 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 func TestPodsThatComeWhileNodesBoot(t *testing.T) {
 	s := ten()
 	s.batches = append(s.batches, batch{At: 30 * time.Second, Pods: podsOf("more", 9, 1)})
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.ca.Run(45 * time.Second)
 	if state := w.ca.State(); fmt.Sprint(state.Sizes()) != "[13 13 13]" {
 		t.Errorf("sizes %v\n%s", state.Sizes(), w.log())
@@ -267,7 +267,7 @@ func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
 		Zones: []string{"b"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Minute, 20*time.Minute),
 	}}}}
 	s.cloud.Groups[0].MaxSize = 4
-	o := newWorld(t, s.provisioned(2*time.Minute)).observe(30 * time.Minute)
+	o := newHarness(t, s.provisioned(2*time.Minute)).observe(30 * time.Minute)
 	if o.running == 0 || o.running > 21*time.Minute || o.sizes[1] != 3 {
 		t.Errorf("%s\n%s", o, o.w.log())
 	}
@@ -299,7 +299,7 @@ func TestAMemberThatNoneCanReplaceIsTriedAgain(t *testing.T) {
 				}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 8, 1)}}}
 				s.cloud.Groups[0].MaxSize = 5
 				s = s.provisioned(2 * time.Minute)
-				with, without := newWorld(t, s).observe(time.Hour), s.alone(t).observe(time.Hour)
+				with, without := newHarness(t, s).observe(time.Hour), s.alone(t).observe(time.Hour)
 				grace := 2 * aLoop
 				if mode != fake.NeverRegisters { // of which Cluster Autoscaler knows as well
 					grace += time.Minute
@@ -322,7 +322,7 @@ func TestOtherPodsTakeTheRoomOfALimitedOption(t *testing.T) {
 	s.cloud.Groups[0].MaxSize = 5
 	for seed := range uint64(5) {
 		s.seed = seed
-		w := newWorld(t, s.provisioned(2*time.Minute))
+		w := newHarness(t, s.provisioned(2*time.Minute))
 		w.ca.Run(2*time.Minute + 30*time.Second) // b has been given up for the first time
 		if state := w.ca.State(); !slices.Equal(state.Sizes(), []int{5, 3}) {
 			t.Errorf("seed %d: sizes %v\n%s", seed, state.Sizes(), w.log())
@@ -361,7 +361,7 @@ func TestPodsDoNotWaitForASilentNode(t *testing.T) {
 	}}
 	for seed := range uint64(5) {
 		s.seed = seed
-		o := newWorld(t, s).observe(20 * time.Minute)
+		o := newHarness(t, s).observe(20 * time.Minute)
 		if o.running == 0 || o.running > 2*time.Minute+time.Minute+2*aLoop {
 			t.Errorf("seed %d: %s\n%s", seed, o, o.w.log())
 		}
@@ -377,7 +377,7 @@ func TestAMemberWithNodesThatWillNotComeIsLeftOut(t *testing.T) {
 	}}}, batches: []batch{
 		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 9 * time.Minute, Pods: podsOf("q", 3, 1)},
 	}}
-	o := newWorld(t, s.provisioned(2*time.Minute)).observe(15 * time.Minute)
+	o := newHarness(t, s.provisioned(2*time.Minute)).observe(15 * time.Minute)
 	if o.running == 0 || o.running > 9*time.Minute+time.Minute || o.orders["b"] != 3 {
 		t.Errorf("%s\n%s", o, o.w.log())
 	}

@@ -17,7 +17,7 @@ import (
 // its question, and increases a group by chance. Nothing is granted, and the next loop is exact.
 // A question that is never read does not hold the pods back for longer than one loop.
 func TestTheQuestionIsNotRead(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}})
 	ctx := t.Context()
 	if err := w.front.Refresh(ctx); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestTheQuestionIsNotRead(t *testing.T) {
 
 // TestTheQuestionIsNeverRead: three times in a row is no accident, and is granted in full.
 func TestTheQuestionIsNeverRead(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}})
 	ctx := t.Context()
 	for _, want := range [][]int{{0, 0, 0}, {0, 0, 0}, {9, 0, 0}} {
 		if err := w.front.Refresh(ctx); err != nil {

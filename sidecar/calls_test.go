@@ -53,7 +53,7 @@ func mixedFleet(seed uint64, until time.Duration, faults bool) setup {
 }
 
 // listed are the times at which a cloud was asked for the instances of a group.
-func (w *world) listed() (at []time.Time) {
+func (w *harness) listed() (at []time.Time) {
 	for _, c := range w.cloud.Calls() {
 		if c.Method == fake.MethodNodes {
 			at = append(at, c.At)
@@ -81,7 +81,7 @@ func TestInstancesAreListedNoMoreOftenThanByClusterAutoscaler(t *testing.T) {
 		alone := s.alone(t)
 		alone.observe(16 * time.Minute)
 		var asked, loops []time.Time
-		s.fault = func(w *world, c caCall) callFault {
+		s.fault = func(w *harness, c caCall) callFault {
 			switch c.Method {
 			case fake.MethodNodes:
 				asked = append(asked, c.At)
@@ -90,7 +90,7 @@ func TestInstancesAreListedNoMoreOftenThanByClusterAutoscaler(t *testing.T) {
 			}
 			return callFault{}
 		}
-		w := newWorld(t, s)
+		w := newHarness(t, s)
 		w.observe(16 * time.Minute)
 		listed, without := w.listed(), alone.listed()
 		for _, at := range loops {

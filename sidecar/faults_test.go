@@ -113,10 +113,10 @@ func (c *faultCase) fail(r *rand.Rand, id string) {
 
 // sameChoice is the same world with a Cluster Autoscaler that balances by itself and has the luck
 // of the sidecar: it chooses the same group, and of equal groups the same one grows first.
-func (s setup) sameChoice(t testing.TB) *world {
+func (s setup) sameChoice(t testing.TB) *harness {
 	t.Helper()
 	s.ca.Balance, s.ca.TiesByName = true, true
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.connect(s, always(autoscaler.Connection{Provider: w.cloud, Expander: expander.ChooserFunc(w.mostPods)}))
 	return w
 }
@@ -124,7 +124,7 @@ func (s setup) sameChoice(t testing.TB) *world {
 // mostPods chooses the first of the options that help most pods. With its own balancing Cluster
 // Autoscaler counts the room of similar groups too; what the sidecar is asked is within the group's
 // own.
-func (w *world) mostPods(ctx context.Context, request expander.Question) ([]string, error) {
+func (w *harness) mostPods(ctx context.Context, request expander.Question) ([]string, error) {
 	groups, err := w.cloud.NodeGroups(ctx)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ type service struct {
 
 // serve runs a world until all pods run, or for so long. It returns the services of the batches;
 // the first is of the pods that ran from the start.
-func (w *world) serve(c *faultCase, until time.Duration) []service {
+func (w *harness) serve(c *faultCase, until time.Duration) []service {
 	w.t.Helper()
 	batches := append([]batch{fill(c.cloud.Groups)}, c.batches...)
 	of := map[string]int{} // pod → batch
@@ -218,7 +218,7 @@ func (c *faultCase) compare(t testing.TB) delay {
 	c.sidecar.Recorder = events
 	undisturbed := c.setup
 	undisturbed.fault = nil
-	d := c.against(newWorld(t, c.setup), undisturbed.sameChoice(t))
+	d := c.against(newHarness(t, c.setup), undisturbed.sameChoice(t))
 	if c.fault != nil {
 		d.grace += aLoop
 	}
@@ -227,7 +227,7 @@ func (c *faultCase) compare(t testing.TB) delay {
 }
 
 // against compares a world with the same one without sidecar.
-func (c *faultCase) against(w, a *world) delay {
+func (c *faultCase) against(w, a *harness) delay {
 	with, alone := w.serve(c, 2*time.Hour), a.serve(c, 2*time.Hour)
 	d := delay{log: fmt.Sprintf("%s\nwith  %v\nalone %v\n%s", c.about, with, alone, w.log()+a.log())}
 	for i := range with {
@@ -283,7 +283,7 @@ func TestNeverLaterInRandomWorlds(t *testing.T) {
 	if testing.Short() {
 		*worlds = min(*worlds, 50)
 	}
-	count := *worlds * 3 / 10
+	count := *worlds * 3 / 5
 	var mu sync.Mutex
 	sooner, backedOff := 0, 0
 	var failed []uint64 // seeds

@@ -118,8 +118,8 @@ func TestGroupsChange(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, passed := ten(), false
-			s.fault = after(1, func(*world) { passed = true })
-			got, w := trial{setup: s, prepare: func(w *world) {
+			s.fault = after(1, func(*harness) { passed = true })
+			got, w := trial{setup: s, prepare: func(w *harness) {
 				w.startSidecar(&shifting{Cloud: w.cloud, groups: func(g cloudprovider.NodeGroup) (cloudprovider.NodeGroup, bool) { return tt.shift(g, passed) }})
 			}}.run(t)
 			if !slices.Equal(got, tt.want) {
@@ -136,8 +136,8 @@ func TestOneGroupDoesNotAnswer(t *testing.T) {
 		for moment, want := range map[string][]int{"from the start": {15, 0, 15}, "later": {10, 10, 10}} {
 			t.Run(fmt.Sprint(method, " ", moment), func(t *testing.T) {
 				s, passed := ten(), false
-				s.fault = after(1, func(*world) { passed = true })
-				got, w := trial{setup: s, prepare: func(w *world) {
+				s.fault = after(1, func(*harness) { passed = true })
+				got, w := trial{setup: s, prepare: func(w *harness) {
 					w.startSidecar(&shifting{Cloud: w.cloud, broken: func(m string, id string) bool {
 						return m == method && id == "b" && (passed || moment == "from the start")
 					}})
@@ -173,7 +173,7 @@ func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 		}
 	}
 	events := told{}
-	w := newWorld(t, setup{
+	w := newHarness(t, setup{
 		seed: 1, sidecar: sidecar.Options{Recorder: events}, batches: []batch{{Pods: pods}},
 		cloud: fake.Config{Groups: groups, StockOuts: []v1alpha1.StockOut{{Groups: []string{"a", "b"}, FaultWindow: during(0, 2*time.Minute)}}},
 	})
@@ -188,7 +188,7 @@ func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 }
 
 // changes are the calls that change the cloud.
-func (w *world) changes() []string {
+func (w *harness) changes() []string {
 	var out []string
 	for _, c := range w.cloud.Calls() {
 		if slices.Contains([]string{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, c.Method) {
@@ -215,12 +215,12 @@ func TestDryRun(t *testing.T) {
 	for seed := range uint64(2) {
 		s := disturbed()
 		s.seed = seed
-		alone := newWorld(t, s)
+		alone := newHarness(t, s)
 		alone.connect(s, always(autoscaler.Connection{Provider: alone.cloud}))
 		alone.ca.Run(20 * time.Minute)
 		s = disturbed()
 		s.seed, s.sidecar.DryRun = seed, true
-		watched := newWorld(t, s)
+		watched := newHarness(t, s)
 		watched.ca.Run(20 * time.Minute)
 		got, want := watched.changes(), alone.changes()
 		if !slices.Equal(got, want) || len(want) < 4 {
@@ -240,8 +240,8 @@ func TestDryRun(t *testing.T) {
 // What it orders then is what it orders after any restart: nothing where the nodes are there, and
 // no more than it would have forgotten alone.
 func TestTheSidecarIsRemoved(t *testing.T) {
-	removed := func(s setup, when func(*world) bool) (sizes []int, w *world) {
-		w = newWorld(t, s)
+	removed := func(s setup, when func(*harness) bool) (sizes []int, w *harness) {
+		w = newHarness(t, s)
 		direct := false
 		w.connect(s, func(process int) autoscaler.Connection {
 			c := w.unasked(process)
@@ -258,12 +258,12 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 		restart(w)
 		return w.settle(time.Hour).Sizes(), w
 	}
-	ready := func(w *world) bool { s := w.ca.State(); return s.Ordered() == 30 && s.Pending == 0 }
+	ready := func(w *harness) bool { s := w.ca.State(); return s.Ordered() == 30 && s.Pending == 0 }
 	if got, w := removed(ten(), ready); !slices.Equal(got, []int{10, 10, 10}) {
 		t.Errorf("at rest: sizes %v\n%s", got, w.log())
 	}
 	for grants := 1; grants <= 3; grants++ {
-		got, w := removed(ten(), func(w *world) bool { return w.ca.saw(fake.MethodIncreaseSize) == grants })
+		got, w := removed(ten(), func(w *harness) bool { return w.ca.saw(fake.MethodIncreaseSize) == grants })
 		forgotten := 10 * grants
 		if n := total(got); n < 30 || n > 30+forgotten {
 			t.Errorf("after %d grants: sizes %v\n%s", grants, got, w.log())
@@ -277,7 +277,7 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 	s := ten()
 	increases, refreshes, down := 0, 0, false
-	s.fault = func(w *world, c caCall) callFault {
+	s.fault = func(w *harness, c caCall) callFault {
 		switch {
 		case c.Method == fake.MethodIncreaseSize:
 			increases++
@@ -313,8 +313,8 @@ func TestInferredReadiness(t *testing.T) {
 		"one fails late": {out(v1alpha1.StockOutFail, 5*time.Second), []int{15, 0, 15}},
 		"one is silent":  {out(v1alpha1.StockOutSilent, 0), []int{15, 0, 15}},
 		"autoscaler restarts after the last grant": {func(s *setup) { s.fault = crashAfter(3) }, []int{10, 10, 10}},
-		"sidecar restarts after the first grant":   {func(s *setup) { s.fault = after(1, func(w *world) { inferred(w) }) }, []int{10, 10, 10}},
-		"sidecar restarts after the second grant":  {func(s *setup) { s.fault = after(2, func(w *world) { inferred(w) }) }, []int{10, 10, 10}},
+		"sidecar restarts after the first grant":   {func(s *setup) { s.fault = after(1, func(w *harness) { inferred(w) }) }, []int{10, 10, 10}},
+		"sidecar restarts after the second grant":  {func(s *setup) { s.fault = after(2, func(w *harness) { inferred(w) }) }, []int{10, 10, 10}},
 		"an answer is lost":                        {func(s *setup) { s.fault = lose(1) }, []int{10, 10, 10}},
 		"sidecar restarts among ready nodes":       {func(s *setup) { s.batches = append(s.batches, late(9)); s.fault = after(3, inferred) }, []int{13, 13, 13}},
 		"autoscaler restarts among ready nodes":    {restartAmongReady, []int{13, 13, 13}},
@@ -338,7 +338,7 @@ func TestInferredReadiness(t *testing.T) {
 func restartAmongReady(s *setup) {
 	s.batches = append(s.batches, late(9))
 	done := false
-	s.fault = func(w *world, c caCall) callFault {
+	s.fault = func(w *harness, c caCall) callFault {
 		if done || w.clock.Since(start) < late(0).At {
 			return callFault{}
 		}
@@ -353,7 +353,7 @@ func TestARequestTimesOut(t *testing.T) {
 	s := ten()
 	s.ca.ProvisionTime = 5 * time.Minute
 	s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"a"}, Mode: v1alpha1.StockOutSilent, Left: 4}}
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	state := w.settle(2 * time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{4, 13, 13}) || state.Pending > 0 {
 		t.Errorf("sizes %v, %d pods pending\n%s", got, state.Pending, w.log())

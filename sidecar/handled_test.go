@@ -28,9 +28,9 @@ type told map[string]int
 func (e told) Event(_ bool, reason, _ string) { e[reason]++ }
 
 // at runs something once, before the nth increase, counted from 1.
-func atIncrease(n int, do func(*world)) func(*world, caCall) callFault {
+func atIncrease(n int, do func(*harness)) func(*harness, caCall) callFault {
 	increases := 0
-	return func(w *world, c caCall) callFault {
+	return func(w *harness, c caCall) callFault {
 		if c.Method == fake.MethodIncreaseSize {
 			if increases++; increases == n {
 				do(w)
@@ -41,9 +41,9 @@ func atIncrease(n int, do func(*world)) func(*world, caCall) callFault {
 }
 
 // after runs something once, before the first call that follows the nth increase.
-func after(n int, do func(*world)) func(*world, caCall) callFault {
+func after(n int, do func(*harness)) func(*harness, caCall) callFault {
 	increases, done := 0, false
-	return func(w *world, c caCall) callFault {
+	return func(w *harness, c caCall) callFault {
 		if increases == n && !done {
 			done = true
 			do(w)
@@ -55,13 +55,13 @@ func after(n int, do func(*world)) func(*world, caCall) callFault {
 	}
 }
 
-func restart(w *world) { w.ca.Restart() }
+func restart(w *harness) { w.ca.Restart() }
 
 // TestHandled: what goes wrong around the sidecar while 30 nodes for three groups are ordered, or
 // one of the ways in which it is used. A check, where there is one, looks at more than the sizes.
 func TestHandled(t *testing.T) {
-	journal := func(text string, err error) func(*world) {
-		return func(w *world) {
+	journal := func(text string, err error) func(*harness) {
+		return func(w *harness) {
 			w.journal.err = err
 			if text != "" {
 				w.journal.text = []byte(text)
@@ -72,19 +72,19 @@ func TestHandled(t *testing.T) {
 	broken := errors.New("no such ConfigMap")
 	tests := map[string]struct {
 		change  func(*setup)
-		prepare func(*world)
+		prepare func(*harness)
 		want    []int
 		plans   int // 0 for any
-		check   func(*testing.T, *world)
+		check   func(*testing.T, *harness)
 	}{
-		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*world).restartSidecar) }, want: []int{10, 10, 10}, plans: 5},
+		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*harness).restartSidecar) }, want: []int{10, 10, 10}, plans: 5},
 		"the sidecar restarts before the second increase": {
-			change: func(s *setup) { s.fault = atIncrease(2, (*world).restartSidecar) }, want: []int{10, 10, 10},
+			change: func(s *setup) { s.fault = atIncrease(2, (*harness).restartSidecar) }, want: []int{10, 10, 10},
 		},
 		"both restart after the first grant": {
 			change: func(s *setup) {
 				crash := crashAfter(1)
-				s.fault = func(w *world, c caCall) callFault {
+				s.fault = func(w *harness, c caCall) callFault {
 					f := crash(w, c)
 					if f.Crash {
 						w.restartSidecar()
@@ -94,14 +94,14 @@ func TestHandled(t *testing.T) {
 			}, want: []int{10, 10, 10},
 		},
 		"a new connection costs a loop": { // whether the last answer was heard is not known
-			change: func(s *setup) { s.fault = after(1, func(w *world) { w.front.generation++ }) }, want: []int{10, 10, 10}, plans: 4,
+			change: func(s *setup) { s.fault = after(1, func(w *harness) { w.front.generation++ }) }, want: []int{10, 10, 10}, plans: 4,
 		},
 		"the sidecar's process ends inside the increase": {
 			change:  func(s *setup) { s.fault = lose(1) },
-			prepare: func(w *world) { w.startSidecar(&tapped{Cloud: w.cloud, increase: w.endInside()}) }, want: []int{10, 10, 10},
+			prepare: func(w *harness) { w.startSidecar(&tapped{Cloud: w.cloud, increase: w.endInside()}) }, want: []int{10, 10, 10},
 		},
 		"the cloud grows and answers with an error": {
-			prepare: func(w *world) {
+			prepare: func(w *harness) {
 				w.startSidecar(&tapped{Cloud: w.cloud, increase: func(ctx context.Context, id string, delta int) error {
 					if err := w.cloud.IncreaseSize(ctx, id, delta); err != nil {
 						return err
@@ -120,27 +120,27 @@ func TestHandled(t *testing.T) {
 			}, want: []int{13, 4, 13}, check: hidden,
 		},
 		"the journal cannot be read": {
-			prepare: journal("", broken), want: []int{30, 0, 0}, check: func(t *testing.T, w *world) {
+			prepare: journal("", broken), want: []int{30, 0, 0}, check: func(t *testing.T, w *harness) {
 				if s := w.front.Status().Journal; !strings.Contains(s, broken.Error()) {
 					t.Errorf("journal: %s", s)
 				}
 			},
 		},
 		"the journal cannot be written any more": {
-			change: func(s *setup) { s.fault = after(1, func(w *world) { w.journal.err = broken }) }, want: []int{10, 20, 0},
+			change: func(s *setup) { s.fault = after(1, func(w *harness) { w.journal.err = broken }) }, want: []int{10, 20, 0},
 		},
 		"the journal can be written again": {
 			prepare: journal("", broken),
 			change: func(s *setup) {
-				s.fault = after(1, func(w *world) { w.journal.err = nil })
+				s.fault = after(1, func(w *harness) { w.journal.err = nil })
 				s.batches = append(s.batches, late(60))
 			},
 			want: []int{30, 30, 30},
 		},
 		"the journal is garbage":                     {change: func(s *setup) { s.fault = after(2, journal(`{"version":`, nil)) }, want: []int{10, 10, 10}},
 		"the journal is of a later release":          {change: func(s *setup) { s.fault = after(2, journal(`{"version":99}`, nil)) }, want: []int{10, 10, 10}},
-		"the journal is lost":                        {change: func(s *setup) { s.fault = after(2, func(w *world) { w.journal.text = nil; w.restartSidecar() }) }, want: []int{10, 10, 10}},
-		"there is no journal":                        {prepare: func(w *world) { w.options.Journal = nil; w.restartSidecar() }, want: []int{30, 0, 0}, plans: 1},
+		"the journal is lost":                        {change: func(s *setup) { s.fault = after(2, func(w *harness) { w.journal.text = nil; w.restartSidecar() }) }, want: []int{10, 10, 10}},
+		"there is no journal":                        {prepare: func(w *harness) { w.options.Journal = nil; w.restartSidecar() }, want: []int{30, 0, 0}, plans: 1},
 		"readiness is inferred":                      {prepare: inferred, want: []int{10, 10, 10}, plans: 3},
 		"readiness is inferred, and a restart":       {prepare: inferred, change: func(s *setup) { s.fault = crashAfter(1) }, want: []int{10, 10, 10}},
 		"readiness is inferred, and a later restart": {prepare: inferred, change: func(s *setup) { s.fault = crashAfter(2) }, want: []int{10, 10, 10}},
@@ -187,21 +187,21 @@ func late(nodes int) batch {
 }
 
 // inferred takes the watch of nodes away.
-func inferred(w *world) {
+func inferred(w *harness) {
 	w.options.Nodes = nil
 	w.restartSidecar()
 }
 
 // hidden reports whether Cluster Autoscaler has not seen any failure.
-func hidden(t *testing.T, w *world) {
+func hidden(t *testing.T, w *harness) {
 	t.Helper()
 	if n := len(w.ca.changes) - w.ca.saw(fake.MethodIncreaseSize); n > 0 {
 		t.Errorf("Cluster Autoscaler saw %d failures\n%s", n, w.log())
 	}
 }
 
-func mode(want, why string) func(*testing.T, *world) {
-	return func(t *testing.T, w *world) {
+func mode(want, why string) func(*testing.T, *harness) {
+	return func(t *testing.T, w *harness) {
 		t.Helper()
 		if s := w.front.Status(); s.Mode != want || !strings.HasPrefix(s.ModeReason, why) {
 			t.Errorf("mode %s (%s), want %s", s.Mode, s.ModeReason, want)
@@ -211,7 +211,7 @@ func mode(want, why string) func(*testing.T, *world) {
 
 // endInside replaces the sidecar by a new process when the cloud has taken its first order, before
 // it can answer.
-func (w *world) endInside() func(context.Context, string, int) error {
+func (w *harness) endInside() func(context.Context, string, int) error {
 	done := false
 	return func(ctx context.Context, id string, delta int) error {
 		err := w.cloud.IncreaseSize(ctx, id, delta)
@@ -233,7 +233,7 @@ func TestZeroOrMax(t *testing.T) {
 	s.cloud.Groups[1].Options = &cloudprovider.GroupOptions{ScaleDownUnneededTime: time.Hour}
 	s.cloud.Groups[2].MaxSize = 0
 	s.cloud.Groups[2].MinSize = 0
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	state := w.settle(time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{4, 0, 0}) && !slices.Equal(got, []int{0, 3, 0}) {
 		t.Errorf("sizes %v\n%s", got, w.log())
@@ -267,7 +267,7 @@ func TestProvisioningRequests(t *testing.T) {
 				s.cloud.Groups[i].MaxSize = test.max
 			}
 			s.batches = []batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			state := w.settle(time.Hour)
 			if got := state.Sizes(); !slices.Equal(sorted(got), test.want) || state.Pending != test.pending || state.Increases != 1 || events["ProvisioningRequestNotBalanced"] != test.warned {
 				t.Errorf("sizes %v, %d pods pending in %d loops, events %v; want %v\n%s", got, state.Pending, state.Increases, events, test.want, w.log())
@@ -282,7 +282,7 @@ func TestProvisioningRequests(t *testing.T) {
 func TestUnaskedAndAskedAgain(t *testing.T) {
 	s := ten()
 	s.batches = append(s.batches, late(60))
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	asks := false
 	w.connect(s, func(process int) autoscaler.Connection {
 		c := w.unasked(process)
@@ -334,7 +334,7 @@ func TestTheLeaderMoves(t *testing.T) {
 			leader := "one"
 			journal := &memoryJournal{}
 			s.sidecar.Journal = leased{journal, &leader, "one"}
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			old := w.front.Sidecar
 			for w.ca.saw(fake.MethodIncreaseSize) < grants {
 				w.ca.Step()
@@ -429,7 +429,7 @@ func TestLastNodesGoWhereTheyAreAskedFor(t *testing.T) {
 				{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 5 * time.Minute, Pods: podsOf("q", pods, 1)},
 			}}
 			s.ca.Balance = true
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			before := w.settle(4 * time.Minute)
 			if after := w.settle(15 * time.Minute); after.Increases != before.Increases+1 || slices.Max(after.Sizes()) > slices.Min(after.Sizes())+1 {
 				t.Errorf("%d pods: from %v to %v in %d loops\n%s", pods, before.Sizes(), after.Sizes(), after.Increases-before.Increases, w.log())

@@ -52,7 +52,7 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 		groups   []fake.Group
 		cloud    fake.Config
 		pods     []*v1.Pod
-		fault    func(*world, caCall) callFault
+		fault    func(*harness, caCall) callFault
 		want     []int
 		by       time.Duration // all pods run
 	}{
@@ -68,13 +68,13 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 		},
 		"the sidecar restarts": {
 			cloud: without(v1alpha1.StockOutSilent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
-			fault: restartAfter(2, (*world).restartSidecar),
+			fault: restartAfter(2, (*harness).restartSidecar),
 		},
 		"Cluster Autoscaler restarts": {
 			cloud: without(v1alpha1.StockOutSilent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
-			fault: func() func(*world, caCall) callFault {
+			fault: func() func(*harness, caCall) callFault {
 				calls := 0
-				return func(*world, caCall) callFault {
+				return func(*harness, caCall) callFault {
 					calls++
 					return callFault{Crash: calls == 200}
 				}
@@ -92,7 +92,7 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 				test.pods = podsOf("p", 8, 1)
 			}
 			test.cloud.Groups = test.groups
-			w := newWorld(t, setup{cloud: test.cloud, batches: []batch{{Pods: test.pods}}, fault: test.fault, sidecar: underPolicies(test.policies)})
+			w := newHarness(t, setup{cloud: test.cloud, batches: []batch{{Pods: test.pods}}, fault: test.fault, sidecar: underPolicies(test.policies)})
 			took := w.untilAllRun(t, 40*time.Minute)
 			if got := w.sizes(); !slices.Equal(got, test.want) || took > test.by {
 				t.Errorf("sizes %v after %s, want %v after %s\n%s", got, took, test.want, test.by, w.log())
@@ -106,7 +106,7 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 }
 
 // untilAllRun runs loops until no pod is pending, and returns when that was.
-func (w *world) untilAllRun(t testing.TB, limit time.Duration) time.Duration {
+func (w *harness) untilAllRun(t testing.TB, limit time.Duration) time.Duration {
 	t.Helper()
 	for w.clock.Since(start) < limit {
 		w.ca.Step()
@@ -159,7 +159,7 @@ func TestLateCapacityThroughTheSidecarInRandomWorlds(t *testing.T) {
 			at += time.Duration(rapid.IntRange(0, 30).Draw(r, "pause")) * time.Minute
 			batches = append(batches, batch{At: at, Pods: podsOf(fmt.Sprint("p", i), rapid.IntRange(1, 6).Draw(r, "pods"), 1)})
 		}
-		w := newWorld(t, setup{cloud: cloud, batches: batches, sidecar: underPolicies(policies)})
+		w := newHarness(t, setup{cloud: cloud, batches: batches, sidecar: underPolicies(policies)})
 		ordered, before, since := 0, 0, time.Duration(0)
 		for now := time.Duration(0); now < at+30*time.Minute; now = w.clock.Since(start) {
 			w.ca.Step()
@@ -193,7 +193,7 @@ func TestLateCapacityIsGivenBack(t *testing.T) {
 	}
 	cloud := without(v1alpha1.StockOutSilent, 0, 20*time.Minute, "c", "d")
 	cloud.Groups = bought(0, 0, 0, 0)
-	w := newWorld(t, setup{cloud: cloud, batches: batches, sidecar: options})
+	w := newHarness(t, setup{cloud: cloud, batches: batches, sidecar: options})
 	for _, step := range []struct {
 		until time.Duration
 		want  []int
@@ -229,7 +229,7 @@ func TestLateNodesStayWhereNodesAreUnknown(t *testing.T) {
 	for mode, want := range map[string][]int{v1alpha1.StockOutSilent: {4, 4, 0, 0}, fake.NeverRegisters: {0, 0, 4, 4}} {
 		cloud := without(mode, 0, 0, "c", "d")
 		cloud.Groups = bought(0, 0, 0, 0)
-		w := newWorld(t, setup{cloud: cloud, batches: []batch{{Pods: podsOf("p", 8, 1)}}, sidecar: underPolicies(spotFirst())})
+		w := newHarness(t, setup{cloud: cloud, batches: []batch{{Pods: podsOf("p", 8, 1)}}, sidecar: underPolicies(spotFirst())})
 		w.options.Nodes = nil
 		w.restartSidecar()
 		for w.clock.Since(start) < 8*time.Minute {

@@ -37,7 +37,7 @@ func TestANewProcessSeesGroupsWithNodesOnTheirWay(t *testing.T) {
 					s.fault = crashAfter(2)
 					if both {
 						crash := s.fault
-						s.fault = func(w *world, c caCall) callFault {
+						s.fault = func(w *harness, c caCall) callFault {
 							f := crash(w, c)
 							if f.Crash {
 								w.restartSidecar()
@@ -45,7 +45,7 @@ func TestANewProcessSeesGroupsWithNodesOnTheirWay(t *testing.T) {
 							return f
 						}
 					}
-					o := newWorld(t, s).observe(6 * time.Minute)
+					o := newHarness(t, s).observe(6 * time.Minute)
 					if o.running == 0 || o.running > alone.running+3*aLoop || total(o.sizes) > total(alone.sizes) || !slices.Equal(sorted(o.sizes), exact(t, 18, s.cloud.Groups)) {
 						t.Errorf("listed after %s, sizes %v, more pods after %s, both %t: %s\nCluster Autoscaler that runs on: %s\n%s", late, sizes, gap, both, o, alone, o.w.log())
 					}
@@ -70,7 +70,7 @@ func TestNothingIsExpectedOfAZoneThatIsDown(t *testing.T) {
 					if crash {
 						s.fault = crashAfter(3)
 					}
-					o := newWorld(t, s).observe(12 * time.Minute)
+					o := newHarness(t, s).observe(12 * time.Minute)
 					if o.running == 0 || o.running > alone.running+3*aLoop || total(o.sizes) > total(alone.sizes) {
 						t.Errorf("boot %s, sizes %v, from %s, crash %t: %s\nCluster Autoscaler that runs on: %s\n%s", boot, sizes, begin, crash, o, alone, o.w.log())
 					}
@@ -99,7 +99,7 @@ func TestPodsThatLeaveZonesOutForTheirAffinity(t *testing.T) {
 			}}
 			alone := s.alone(t).observe(10 * time.Minute)
 			s.fault = crashAfter(crash)
-			o := newWorld(t, s).observe(10 * time.Minute)
+			o := newHarness(t, s).observe(10 * time.Minute)
 			if o.running == 0 || o.running > alone.running+3*aLoop || !slices.Equal(o.sizes, []int{7, 6, 6}) {
 				t.Errorf("%s\nCluster Autoscaler that runs on: %s\n%s", o, alone, o.w.log())
 			}

@@ -22,8 +22,8 @@ import (
 )
 
 // levelled is a sidecar that levels, in front of a cloud whose nodes are there.
-func levelled(t testing.TB, groups []fake.Group, stocks ...v1alpha1.StockOut) *world {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups, StockOuts: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
+func levelled(t testing.TB, groups []fake.Group, stocks ...v1alpha1.StockOut) *harness {
+	w := newHarness(t, setup{cloud: fake.Config{Groups: groups, StockOuts: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
 	w.refresh(0)
 	return w
 }
@@ -33,7 +33,7 @@ func levelled(t testing.TB, groups []fake.Group, stocks ...v1alpha1.StockOut) *w
 func TestNoDeferral(t *testing.T) {
 	groups := zones(5, 3)
 	for limit, want := range map[*time.Duration]string{nil: "map[a:4 b:3]", ptr.To(time.Minute): "map[a:4 b:3]", ptr.To(time.Duration(0)): "map[a:0 b:0]"} {
-		w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: limit}}})
+		w := newHarness(t, setup{cloud: fake.Config{Groups: groups}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: limit}}})
 		w.refresh(0)
 		if got := fmt.Sprint(w.told()); got != want {
 			t.Errorf("deferral %v: minimums %s are told, want %s", limit, got, want)
@@ -46,7 +46,7 @@ func TestNoDeferral(t *testing.T) {
 }
 
 // refresh is a loop of Cluster Autoscaler after so long.
-func (w *world) refresh(after time.Duration) {
+func (w *harness) refresh(after time.Duration) {
 	w.t.Helper()
 	w.clock.Step(after)
 	if err := w.front.Refresh(context.Background()); err != nil {
@@ -55,7 +55,7 @@ func (w *world) refresh(after time.Duration) {
 }
 
 // told are the minimums that Cluster Autoscaler is given, by group.
-func (w *world) told() map[string]int {
+func (w *harness) told() map[string]int {
 	w.t.Helper()
 	groups, err := w.front.NodeGroups(context.Background())
 	if err != nil {
@@ -69,10 +69,10 @@ func (w *world) told() map[string]int {
 }
 
 // size is the target size of a group, looked at unnoticed.
-func (w *world) size(id string) int { return w.front.Target(id) }
+func (w *harness) size(id string) int { return w.front.Target(id) }
 
 // remove is a scale-down of so many nodes of a group.
-func (w *world) remove(id string, n int) {
+func (w *harness) remove(id string, n int) {
 	w.t.Helper()
 	ctx := context.Background()
 	instances, err := w.front.Nodes(ctx, id)
@@ -91,7 +91,7 @@ func (w *world) remove(id string, n int) {
 }
 
 // why is what the status reports a group's minimum.
-func (w *world) why(id string) string {
+func (w *harness) why(id string) string {
 	for _, g := range w.front.Status().Groups {
 		if g.Name == id {
 			return g.FloorWhy
@@ -283,7 +283,7 @@ func TestAnEvenSetNeverWaits(t *testing.T) {
 // TestFloorsAreNotRaised: where the set is not steered, or a member is left alone.
 func TestFloorsAreNotRaised(t *testing.T) {
 	for name, o := range map[string]steering.Options{"off": {}, "dry run": {LevelScaleDown: true, DryRun: true}, "not balanced": {LevelScaleDown: true, NotBalanced: true}} {
-		w := newWorld(t, setup{cloud: fake.Config{Groups: zones(5, 5, 4)}, sidecar: sidecar.Options{Options: o}})
+		w := newHarness(t, setup{cloud: fake.Config{Groups: zones(5, 5, 4)}, sidecar: sidecar.Options{Options: o}})
 		w.refresh(0)
 		if told := w.told(); told["a"]+told["b"]+told["c"] > 0 {
 			t.Errorf("%s: minimums %v", name, told)
@@ -351,7 +351,7 @@ func TestFloorsLeaveDeadInstances(t *testing.T) {
 // them.
 func TestFloorsLeaveBrokenNodes(t *testing.T) {
 	groups := zones(5, 6)
-	w := newWorld(t, setup{sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}, cloud: fake.Config{
+	w := newHarness(t, setup{sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}, cloud: fake.Config{
 		Groups: groups, Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: during(time.Minute, 0)}},
 	}})
 	w.refresh(0)
@@ -439,13 +439,13 @@ func TestScaleDownStaysLevel(t *testing.T) {
 		for seed := range uint64(3) {
 			s := leaving(seed)
 			s.sidecar.LevelScaleDown = level
-			s.fault = func(w *world, c caCall) callFault {
+			s.fault = func(w *harness, c caCall) callFault {
 				if c.At.Sub(start) > time.Hour && c.Method == fake.MethodRefresh { // within a loop one member is the first
 					worst[level] = max(worst[level], apart(s.cloud.Groups, w.size))
 				}
 				return callFault{}
 			}
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			w.ca.Run(72 * time.Minute) // ten of them until nodes are taken
 			state := w.ca.State()
 			if want := []int{4, 4, 4}; !slices.Equal(state.Sizes(), want) {
@@ -475,13 +475,17 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 			own[g.ID] = g.MinSize
 		}
 		told, disturb := map[string]int{}, c.fault
-		c.fault = func(w *world, call caCall) callFault {
+		names := slices.Sorted(maps.Keys(own))
+		c.fault = func(w *harness, call caCall) callFault {
 			if call.Method == fake.MethodNodeGroups {
 				if told = nil; w.front.Ready() == nil {
 					told = w.told()
 				}
 			}
-			for _, id := range slices.Sorted(maps.Keys(told)) {
+			for _, id := range names {
+				if told[id] == 0 {
+					continue
+				}
 				size := w.size(id)
 				if told[id] > own[id] {
 					raised++
@@ -492,7 +496,7 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 			}
 			return disturb(w, call)
 		}
-		w := newWorld(t, c.setup)
+		w := newHarness(t, c.setup)
 		w.ca.Run(40 * time.Minute)
 		for _, d := range w.front.Status().Decisions {
 			if d.Call == "IncreaseSize" && d.Reason == "up to the group's minimum size" && own[d.Group] == 0 {

@@ -17,7 +17,7 @@ import (
 
 // notices are what was said about pods, without pods that have a node: nobody writes that.
 type notices struct {
-	w    *world
+	w    *harness
 	said map[types.UID][]string
 	all  int
 }
@@ -80,7 +80,7 @@ func TestNoticesSayWhatIsDoneAboutPods(t *testing.T) {
 			s.cloud.Groups = c.groups
 			n := &notices{said: map[types.UID][]string{}}
 			s.sidecar.NoticePods, s.sidecar.Notices, s.sidecar.NotBalanced = true, n, c.off
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			n.w = w
 			if state := w.settle(40 * time.Minute); state.Pending > 0 {
 				t.Fatalf("%d pods are pending\n%s", state.Pending, w.log())
@@ -100,7 +100,7 @@ func TestNoNoticesUnasked(t *testing.T) {
 		n := &notices{said: map[types.UID][]string{}}
 		s := setup{cloud: fake.Config{Groups: zones(0, 0)}, batches: []batch{{Pods: podsOf("p", 4, 1)}}}
 		s.sidecar.Notices, s.sidecar.NoticePods, s.sidecar.DryRun = n, dry, dry
-		w := newWorld(t, s)
+		w := newHarness(t, s)
 		n.w = w
 		if w.settle(20 * time.Minute); n.all > 0 {
 			t.Errorf("dry run %t: %d notices", dry, n.all)

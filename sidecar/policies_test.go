@@ -56,7 +56,7 @@ func TestPolicyThroughTheSidecar(t *testing.T) {
 		groups   []fake.Group
 		cloud    fake.Config
 		pods     []batch
-		fault    func(*world, caCall) callFault
+		fault    func(*harness, caCall) callFault
 		want     []int
 	}{
 		"the base only":      {policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 2, 1)}}, want: []int{1, 1, 0, 0}},
@@ -74,13 +74,13 @@ func TestPolicyThroughTheSidecar(t *testing.T) {
 		},
 		"the sidecar restarts": {
 			policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 12, 1)}}, want: []int{2, 2, 4, 4},
-			fault: restartAfter(2, (*world).restartSidecar),
+			fault: restartAfter(2, (*harness).restartSidecar),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := test.cloud
 			cloud.Groups = test.groups
-			w := newWorld(t, setup{cloud: cloud, batches: test.pods, fault: test.fault, sidecar: underPolicies(test.policies)})
+			w := newHarness(t, setup{cloud: cloud, batches: test.pods, fault: test.fault, sidecar: underPolicies(test.policies)})
 			if state := w.settle(20 * time.Minute); state.Pending > 0 {
 				t.Errorf("%d pods are pending", state.Pending)
 			}
@@ -111,7 +111,7 @@ func TestPoliciesThatAreWrongLeaveThoseBefore(t *testing.T) {
 	options.Policies = file
 	events := told{}
 	options.Recorder = events
-	w := newWorld(t, setup{cloud: fake.Config{Groups: bought(0, 0, 0, 0)}, sidecar: options})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: bought(0, 0, 0, 0)}, sidecar: options})
 	look := func(refused, policy string) {
 		t.Helper()
 		w.refresh(10 * time.Second)
@@ -142,7 +142,7 @@ func TestPoliciesThatAreWrongLeaveThoseBefore(t *testing.T) {
 // TestPolicyHoldsScaleDown: the minimums given to Cluster Autoscaler let nodes go so that the ratio holds at
 // every count.
 func TestPolicyHoldsScaleDown(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: bought(3, 3, 8, 8)}, sidecar: underPolicies(spotAfterBase())})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: bought(3, 3, 8, 8)}, sidecar: underPolicies(spotAfterBase())})
 	w.refresh(0)
 	for n := 22; n > 0; n-- {
 		onDemand := w.size("a") + w.size("b")
@@ -241,7 +241,7 @@ func TestTheExpanderFollowsItsConfiguration(t *testing.T) {
 	file, events := &changing[expander.Chain]{}, told{}
 	options := sidecar.Options{Options: steering.Options{Chain: byPriority("a")}, Chains: file, Recorder: events}
 	batches := []batch{{Pods: podsOf("p", 2, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 3, 1)}, {At: 20 * time.Minute, Pods: podsOf("r", 1, 1)}}
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: batches, sidecar: options})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: groups}, batches: batches, sidecar: options})
 	look := func(until time.Duration, want ...int) {
 		t.Helper()
 		for w.clock.Since(start) < until {

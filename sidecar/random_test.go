@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	worlds = flag.Uint64("worlds", 1_000, "how many random worlds are played")
+	worlds = flag.Uint64("worlds", 500, "how many random worlds are played")
 	from   = flag.Uint64("from", 0, "the seed of the first one")
 )
 
@@ -135,7 +135,7 @@ func (c *randomCase) disturb(r *rand.Rand) {
 		}
 	}
 	calls, increases := 0, 0
-	c.fault = func(w *world, call caCall) callFault {
+	c.fault = func(w *harness, call caCall) callFault {
 		kind, hit := at[calls]
 		calls++
 		if call.Method == fake.MethodIncreaseSize {
@@ -232,7 +232,7 @@ func TestExactInRandomWorlds(t *testing.T) {
 // play plays one world and reports what is wrong with its end.
 func play(t testing.TB, seed uint64) (extra int, problem string) {
 	c := newRandomCase(seed)
-	w := newWorld(t, c.setup)
+	w := newHarness(t, c.setup)
 	state := w.settleWithout(len(c.dead) > 0, 2*time.Hour)
 	for i := range c.cloud.Groups { // a group that Cluster Autoscaler itself has backed off keeps what it has
 		if g := &c.cloud.Groups[i]; w.lost[g.ID] {

@@ -116,7 +116,7 @@ func TestRecordings(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, setup{cloud: fake.Config{Groups: tt.groups}})
+			w := newHarness(t, setup{cloud: fake.Config{Groups: tt.groups}})
 			provider, chooser := externalgrpc.NewServer(w.front), grpcexpander.NewServer(w.front)
 			ctx := context.WithValue(context.Background(), connectionKey{}, "recorded")
 			var pick *grpcexpanderpb.Option // waits for its increase
@@ -201,7 +201,7 @@ func option(t *testing.T, request *grpcexpanderpb.BestOptionsRequest, answer *gr
 }
 
 // sizes are the target sizes of the cloud's groups.
-func (w *world) sizes() []int {
+func (w *harness) sizes() []int {
 	w.t.Helper()
 	return w.ca.State().Sizes()
 }

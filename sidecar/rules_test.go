@@ -56,7 +56,7 @@ func (c *tapped) IncreaseSize(ctx context.Context, id string, delta int) error {
 }
 
 // startSidecar replaces the sidecar by a new process in front of another cloud.
-func (w *world) startSidecar(backend sidecar.Backend) {
+func (w *harness) startSidecar(backend sidecar.Backend) {
 	w.t.Helper()
 	s, err := sidecar.New(backend, w.options)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *world) startSidecar(backend sidecar.Backend) {
 }
 
 // connect replaces Cluster Autoscaler by one that is connected in another way.
-func (w *world) connect(s setup, connect func(process int) autoscaler.Connection) {
+func (w *harness) connect(s setup, connect func(process int) autoscaler.Connection) {
 	w.t.Helper()
 	config := clusterConfig{
 		clock: w.clock, cloud: w.cloud, batches: append([]batch{fill(s.cloud.Groups)}, s.batches...), seed: s.seed, ca: s.ca, connect: connect,
@@ -85,7 +85,7 @@ func always(c autoscaler.Connection) func(int) autoscaler.Connection {
 }
 
 // unasked is a connection of --expander=random.
-func (w *world) unasked(process int) autoscaler.Connection {
+func (w *harness) unasked(process int) autoscaler.Connection {
 	return autoscaler.Connection{Provider: w.front, Intercept: func(ctx context.Context, _ autoscaler.Call, do func(context.Context) error) error {
 		return do(context.WithValue(ctx, connectionKey{}, fmt.Sprint(process, "-", w.front.generation)))
 	}}
@@ -102,7 +102,7 @@ func slow(groups []fake.Group) []fake.Group {
 // A trial is a world that a rule makes come out right.
 type trial struct {
 	setup
-	prepare func(*world)
+	prepare func(*harness)
 }
 
 // ten are three empty groups and pods for thirty nodes.
@@ -212,9 +212,9 @@ type forgetful struct{}
 func (forgetful) Load(context.Context) ([]byte, error) { return nil, nil }
 func (forgetful) Save(context.Context, []byte) error   { return nil }
 
-func (x trial) run(t *testing.T) ([]int, *world) {
+func (x trial) run(t *testing.T) ([]int, *harness) {
 	t.Helper()
-	w := newWorld(t, x.setup)
+	w := newHarness(t, x.setup)
 	if x.prepare != nil {
 		x.prepare(w)
 	}
@@ -275,7 +275,7 @@ func restartWhenAllIsOrdered(*testing.T) trial {
 		{Pods: podsOf("p", 30, 1), Life: 20 * time.Second}, {At: 20 * time.Second, Pods: podsOf("q", 30, 1)},
 	}}
 	increases, crashed := 0, false
-	s.fault = func(_ *world, c caCall) callFault {
+	s.fault = func(_ *harness, c caCall) callFault {
 		if c.Method == fake.MethodIncreaseSize {
 			increases++
 		}
@@ -292,7 +292,7 @@ func restartWhenAllIsOrdered(*testing.T) trial {
 // increase.
 func restartBeforeTheIncrease(*testing.T) trial {
 	s, done := ten(), false
-	s.fault = func(w *world, c caCall) callFault {
+	s.fault = func(w *harness, c caCall) callFault {
 		if c.Method == fake.MethodIncreaseSize && !done {
 			done = true
 			w.restartSidecar()
@@ -304,7 +304,7 @@ func restartBeforeTheIncrease(*testing.T) trial {
 
 // cloudDown: the cloud does not answer for a while after the first grant.
 func cloudDown(*testing.T) trial {
-	return trial{setup: ten(), prepare: func(w *world) {
+	return trial{setup: ten(), prepare: func(w *harness) {
 		w.startSidecar(&tapped{Cloud: w.cloud, down: func() bool {
 			at := w.clock.Since(start)
 			return at > 10*time.Second+150*time.Millisecond && at < 40*time.Second
@@ -322,7 +322,7 @@ func slowlyReady(*testing.T) trial {
 // A decrease takes back all that was asked for, also what was never granted and what has come
 // since. The cloud refuses that, and goes on waiting.
 func TestRuleClampDecreases(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0), StockOuts: []v1alpha1.StockOut{{Mode: v1alpha1.StockOutSilent, Left: 4}}}})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(0), StockOuts: []v1alpha1.StockOut{{Mode: v1alpha1.StockOutSilent, Left: 4}}}})
 	ctx := t.Context()
 	if err := w.cloud.IncreaseSize(ctx, "a", 10); err != nil {
 		t.Fatal(err)
@@ -348,7 +348,7 @@ func TestRuleClampDecreases(t *testing.T) {
 // for again, and go to any member.
 func TestRulePassThroughWhenUnasked(t *testing.T) {
 	s := ten()
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.connect(s, w.unasked)
 	state := w.settle(time.Hour)
 	if state.Ordered() != 30 || state.Increases != 1 {
@@ -364,7 +364,7 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 	for seed := range uint64(20) {
 		x := freeAndPinned(seed, time.Minute)
 		x.ca.Balance = seed%2 == 0
-		w := newWorld(t, x)
+		w := newHarness(t, x)
 		state := w.settle(time.Hour)
 		if sizes := state.Sizes(); sizes[1] > free+pinned || sizes[0] > free/2 || sizes[2] > free/2 || state.Pending > 0 {
 			t.Errorf("seed %d: sizes %v, %d pods pending\n%s", seed, sizes, state.Pending, w.log())
@@ -394,7 +394,7 @@ func TestFreeAndPinnedPodsRunAsSoonAsAlone(t *testing.T) {
 			for seed := range uint64(worlds) {
 				s := freeAndPinned(seed, boot)
 				s.ca.Balance = balance
-				a, b := newWorld(t, s).observe(15*time.Minute), s.alone(t).observe(15*time.Minute)
+				a, b := newHarness(t, s).observe(15*time.Minute), s.alone(t).observe(15*time.Minute)
 				if a.running == 0 {
 					t.Errorf("seed %d: %s\n%s", seed, a, a.w.log())
 				}
@@ -415,7 +415,7 @@ func TestALimitOverAllNodesHolds(t *testing.T) {
 		for seed := range uint64(10) {
 			s := freeAndPinned(seed, time.Minute)
 			s.ca.MaxNodesTotal = limit
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			if state := w.settle(time.Hour); state.Ordered() > limit {
 				t.Errorf("seed %d, at most %d nodes: sizes %v\n%s", seed, limit, state.Sizes(), w.log())
 			}
@@ -433,7 +433,7 @@ func TestPodsPinnedToSeveralZones(t *testing.T) {
 			pods = append(pods, pod)
 		}
 	}
-	w := newWorld(t, setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []batch{{Pods: pods}}})
+	w := newHarness(t, setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []batch{{Pods: pods}}})
 	if state := w.settle(time.Hour); state.Pending > 0 || state.Ordered() > 12+6 {
 		t.Errorf("sizes %v, %d pods pending\n%s", state.Sizes(), state.Pending, w.log())
 	}

@@ -61,7 +61,7 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 	for i := range 40 { // one pod each that needs a node
 		s.batches = append(s.batches, batch{At: 20*time.Minute + time.Duration(i)*2*time.Minute, Pods: podsOf(fmt.Sprintf("later-%d", i), 1, 1)})
 	}
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.journal.err = errors.New("the API server does not answer")
 	w.settle(15 * time.Minute)
 	if sizes := sorted(w.sizes()); sizes[2]-sizes[0] < 2 {
@@ -101,7 +101,7 @@ func TestWhatIsOnItsWayIsSaid(t *testing.T) {
 	s := ten()
 	registry, metrics := metered(t)
 	s.sidecar.Metrics, s.sidecar.Recorder = metrics, events
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	nodes, pods, oldest := 0.0, 0.0, 0.0
 	for w.clock.Since(start) < 10*time.Minute {
 		w.ca.Step()
@@ -137,7 +137,7 @@ func TestAMemberThatFailsIsSaid(t *testing.T) {
 		}}},
 		batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}},
 	}
-	w := newWorld(t, s.provisioned(2*time.Minute))
+	w := newHarness(t, s.provisioned(2*time.Minute))
 	for w.clock.Since(start) < 4*time.Minute {
 		w.ca.Step()
 	}
@@ -169,7 +169,7 @@ func TestPodsThatWantItUnevenAreNoWarning(t *testing.T) {
 	s.sidecar.Recorder = sentences(func(warning bool, reason, message string) {
 		said = append(said, fmt.Sprint(warning, " ", reason, ": ", message))
 	})
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	if state := w.settle(10 * time.Minute); fmt.Sprint(state.Sizes()) != "[0 6 0]" {
 		t.Fatalf("sizes %v\n%s", state.Sizes(), w.log())
 	}
@@ -193,7 +193,7 @@ func TestAnOutageIsLogged(t *testing.T) {
 			lines = append(lines, line)
 		}
 	}, funcr.Options{})
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.ca.Run(5*time.Minute + 15*time.Second)
 	if status := w.front.Status(); status.Ready || !strings.Contains(status.NotReady, "has not answered since 2026-08-01T12:05:") {
 		t.Errorf("ready %t: %q", status.Ready, status.NotReady)
@@ -215,7 +215,7 @@ func TestAGroupThatCannotBeReadIsSaid(t *testing.T) {
 		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"a"}, FaultWindow: during(4*time.Minute, 5*time.Minute), First: 1, Error: "lost"},
 		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"b"}, FaultWindow: during(6*time.Minute, 7*time.Minute), Error: "boom"},
 	}
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	for _, step := range []struct {
 		at   time.Duration
 		said float64
@@ -237,7 +237,7 @@ func TestAGroupThatCannotBeReadIsSaid(t *testing.T) {
 // TestTheSetThatPodsWaitForIsNamed on the status page.
 func TestTheSetThatPodsWaitForIsNamed(t *testing.T) {
 	s := ten()
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	var sets []string
 	for w.clock.Since(start) < 2*time.Minute {
 		w.ca.Step()

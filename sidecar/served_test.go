@@ -25,7 +25,7 @@ import (
 
 // served is a world whose sidecar is a server on loopback.
 type served struct {
-	*world
+	*harness
 	server *serving.Server
 	conn   *grpc.ClientConn // of the present process of Cluster Autoscaler
 	done   chan error
@@ -45,9 +45,9 @@ func serve(t *testing.T, s setup, fault func(*served, caCall) callFault) *served
 		x.stop()
 		goleak.VerifyNone(t, leaks)
 	})
-	x.world = newWorld(t, s)
+	x.harness = newHarness(t, s)
 	if fault != nil {
-		s.fault = func(_ *world, c caCall) callFault { return fault(x, c) }
+		s.fault = func(_ *harness, c caCall) callFault { return fault(x, c) }
 	}
 	x.options.Connection = serving.Connection
 	x.start()
@@ -131,8 +131,8 @@ func TestSteeringServed(t *testing.T) {
 			return callFault{}
 		}
 	}
-	local := func(fault func(*world, caCall) callFault) func(*served, caCall) callFault {
-		return func(x *served, c caCall) callFault { return fault(x.world, c) }
+	local := func(fault func(*harness, caCall) callFault) func(*served, caCall) callFault {
+		return func(x *served, c caCall) callFault { return fault(x.harness, c) }
 	}
 	out := func(mode string, failAfter time.Duration) []v1alpha1.StockOut {
 		return []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: mode, FailAfter: lasting(failAfter)}}

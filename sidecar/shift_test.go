@@ -24,7 +24,7 @@ func shifted(zone string, from, until time.Duration) zonalshift.Mark {
 }
 
 // ordersIn are the nodes ordered in a group in a span of time.
-func (w *world) ordersIn(group string, from, until time.Duration) (n int) {
+func (w *harness) ordersIn(group string, from, until time.Duration) (n int) {
 	for _, c := range w.cloud.Calls() {
 		if at := c.At.Sub(start); c.Method == fake.MethodIncreaseSize && c.Group == group && at >= from && (until == 0 || at < until) {
 			n += c.Delta
@@ -34,7 +34,7 @@ func (w *world) ordersIn(group string, from, until time.Duration) (n int) {
 }
 
 func TestAShiftedZoneGetsNoNode(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}}, seed: 1})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}}, seed: 1})
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
 	state := w.settle(time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{1, 6, 5}) && !slices.Equal(got, []int{1, 5, 6}) || state.Pending > 0 {
@@ -53,7 +53,7 @@ func TestPodsBoundToAShiftedZoneAreHeld(t *testing.T) {
 	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, seed: 1, batches: []batch{
 		{At: 3 * time.Second, Pods: pinned(podsOf("bound", 2, 1), "a")}, {At: 3 * time.Second, Pods: podsOf("free", 6, 1)}}}
 	s.sidecar.Recorder = events
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 30*time.Minute)}, nil)
 	o := w.observe(25 * time.Minute)
 	if o.orders["a"] > 0 || total(o.sizes) != 6 || events["PodsHeldByZonalShift"] == 0 || events["ZoneShifted"] != 1 {
@@ -87,7 +87,7 @@ func shiftCase(seed uint64) (c *faultCase, zone string, from, until time.Duratio
 func TestShiftsInRandomWorlds(t *testing.T) {
 	for seed := range uint64(60) {
 		c, zone, from, until := shiftCase(seed)
-		w, a := newWorld(t, c.setup), c.sameChoice(t)
+		w, a := newHarness(t, c.setup), c.sameChoice(t)
 		w.front.Shift("a file", []zonalshift.Mark{shifted(zone, from, until)}, nil)
 		d := c.against(w, a)
 		if n := w.ordersIn(zone, from, until); n > 0 {
@@ -100,7 +100,7 @@ func TestShiftsInRandomWorlds(t *testing.T) {
 }
 
 func TestNoNodeIsRemovedWhileAZoneIsShiftedAway(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: mins(zones(3, 5, 4), 4, 1, 1)}, seed: 1})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: mins(zones(3, 5, 4), 4, 1, 1)}, seed: 1})
 	w.refresh(time.Minute)
 	if got := w.told(); got["a"] != 4 || got["b"] != 1 || got["c"] != 1 {
 		t.Fatalf("before: minimums %v", got)
@@ -122,7 +122,7 @@ func TestNoNodeIsRemovedWhileAZoneIsShiftedAway(t *testing.T) {
 func TestAZoneReturnsAtThePace(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		s := setup{cloud: fake.Config{Groups: zones(0, 20, 20)}, seed: 1, batches: []batch{{At: 10 * time.Minute, Pods: podsOf("p", 3, 1)}, {At: 30 * time.Minute, Pods: podsOf("q", 9, 1)}}}
-		w := newWorld(t, s)
+		w := newHarness(t, s)
 		w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
 		w.observe(20 * time.Minute)
 		if restart {
@@ -141,7 +141,7 @@ func TestBadMarksLeaveTheLastGoodOnes(t *testing.T) {
 	events := told{}
 	s := setup{cloud: fake.Config{Groups: zones(1, 1, 1)}, seed: 1}
 	s.sidecar.Recorder = events
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.front.Shift("shifts.yaml", []zonalshift.Mark{shifted("x", 0, 0)}, nil)
 	w.refresh(time.Second)
 	problem := func(want string) {
@@ -167,7 +167,7 @@ func TestBadMarksLeaveTheLastGoodOnes(t *testing.T) {
 }
 
 func TestAShiftOfAllZonesLeavesTheLastOne(t *testing.T) {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}, seed: 1})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}, seed: 1})
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", -3, 0), shifted("b", -2, 0), shifted("c", -1, 0)}, nil)
 	state := w.settle(time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{0, 0, 3}) || state.Pending > 0 {
@@ -185,7 +185,7 @@ func TestDetectionInTheSidecar(t *testing.T) {
 		Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: during(5*time.Minute, 20*time.Minute)}},
 	}, seed: 1}
 	s.sidecar.ZonalShift.Detect.UnreadyPercentage = 50
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	away := map[time.Duration]bool{}
 	for w.clock.Since(start) < 40*time.Minute {
 		w.ca.Step()

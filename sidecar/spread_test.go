@@ -49,7 +49,7 @@ func spreadPods(prefix string, n int) []*v1.Pod {
 // balancing and without. Pods run as soon as with either, but for one loop per member.
 func noLaterThanAlone(t *testing.T, s setup, until time.Duration) *outcome {
 	t.Helper()
-	with := newWorld(t, s).observe(until)
+	with := newHarness(t, s).observe(until)
 	grace := time.Duration(len(s.cloud.Groups)) * aLoop
 	for _, balance := range []bool{true, false} {
 		alone := s.alone(t)
@@ -67,9 +67,9 @@ func noLaterThanAlone(t *testing.T, s setup, until time.Duration) *outcome {
 }
 
 // unbalanced is the same world with a Cluster Autoscaler alone that does not balance.
-func (s setup) unbalanced(t testing.TB) *world {
+func (s setup) unbalanced(t testing.TB) *harness {
 	t.Helper()
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.connect(s, always(autoscaler.Connection{Provider: w.cloud}))
 	return w
 }
@@ -162,14 +162,14 @@ func TestSpreadPodsOfTwelveSets(t *testing.T) {
 // A zone that is shifted away gets no node for pods with a spread either, and a policy holds for them.
 func TestSpreadPodsBesideOtherRules(t *testing.T) {
 	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: spreadPods("p", 28)}}}
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
 	if o := w.observe(3 * time.Minute); o.running == 0 || !slices.Equal(sorted(o.sizes), []int{0, 7, 7}) || o.sizes[0] > 0 {
 		t.Errorf("with a shifted zone %s\n%s", o, w.log())
 	}
 	s.sidecar = underPolicies(spotAfterBase())
 	s.cloud.Groups = bought(0, 0, 0, 0)
-	w = newWorld(t, s)
+	w = newHarness(t, s)
 	if o := w.observe(10 * time.Minute); o.running == 0 || total(o.sizes) > 18 {
 		t.Errorf("with a policy %s\n%s", o, w.log())
 	}

@@ -65,7 +65,7 @@ func eachWorld(t *testing.T, count uint64, play func(seed uint64) (problem strin
 // Pods of several kinds that come while nodes boot, spread over zones, free and pinned, run as soon
 // as with Cluster Autoscaler alone, but for one loop per member.
 func TestSpreadIsNeverLaterInRandomWorlds(t *testing.T) {
-	failures := eachWorld(t, *worlds/10, func(seed uint64) string {
+	failures := eachWorld(t, *worlds/5, func(seed uint64) string {
 		c := newSpreadCase(seed)
 		r := rand.New(rand.NewPCG(seed, 4))
 		for i := range 1 + r.IntN(3) {
@@ -86,7 +86,7 @@ func TestSpreadIsNeverLaterInRandomWorlds(t *testing.T) {
 			c.cloud.Groups[i].MaxSize = 100
 			c.cloud.Groups[i].BootTime = c.cloud.Groups[0].BootTime // else which zone gets the odd node is luck
 		}
-		with, alone := newWorld(t, c.setup).observe(25*time.Minute), c.alone(t).observe(25*time.Minute)
+		with, alone := newHarness(t, c.setup).observe(25*time.Minute), c.alone(t).observe(25*time.Minute)
 		// Whose pod is the last one is luck where kinds differ. What counts is how long all have waited,
 		// and not where Cluster Autoscaler alone had more nodes, having ordered some twice.
 		pods := 0
@@ -109,7 +109,7 @@ func TestSpreadIsNeverLaterInRandomWorlds(t *testing.T) {
 func TestSpreadWithAZoneThatFails(t *testing.T) {
 	var mu sync.Mutex
 	var waited, waitedAlone, grace time.Duration
-	eachWorld(t, *worlds/10, func(seed uint64) string {
+	eachWorld(t, *worlds/5, func(seed uint64) string {
 		c := newSpreadCase(seed)
 		for i := range c.cloud.Groups {
 			c.cloud.Groups[i].BootTime = c.cloud.Groups[0].BootTime
@@ -118,7 +118,7 @@ func TestSpreadWithAZoneThatFails(t *testing.T) {
 			c.cloud.Outages, c.cloud.StockOuts, c.vanishes, c.broken = nil, nil, false, nil
 			c.breakGroup(r)
 		}
-		with, alone := newWorld(t, c.setup).observe(25*time.Minute), c.alone(t).observe(25*time.Minute)
+		with, alone := newHarness(t, c.setup).observe(25*time.Minute), c.alone(t).observe(25*time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		waited, waitedAlone, grace = waited+with.waited, waitedAlone+alone.waited, grace+time.Duration(len(c.batches[0].Pods))*aLoop

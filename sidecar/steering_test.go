@@ -14,9 +14,9 @@ import (
 )
 
 // increased counts the increases so far; restarts are scripted after one of them.
-func restartAfter(n int, restart func(*world)) func(*world, caCall) callFault {
+func restartAfter(n int, restart func(*harness)) func(*harness, caCall) callFault {
 	increases, done := 0, false
-	return func(w *world, c caCall) callFault {
+	return func(w *harness, c caCall) callFault {
 		if increases == n && !done {
 			done = true
 			restart(w)
@@ -39,7 +39,7 @@ func TestSteering(t *testing.T) {
 		groups []fake.Group
 		cloud  fake.Config
 		pods   []batch
-		fault  func(*world, caCall) callFault
+		fault  func(*harness, caCall) callFault
 		ca     autoscaler.Options
 		want   []int
 		plans  int // loops that scaled up; 0 for any
@@ -69,11 +69,11 @@ func TestSteering(t *testing.T) {
 		},
 		"sidecar restarts after the first grant": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
-			fault: restartAfter(1, (*world).restartSidecar),
+			fault: restartAfter(1, (*harness).restartSidecar),
 		},
 		"sidecar restarts after the second grant": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
-			fault: restartAfter(2, (*world).restartSidecar),
+			fault: restartAfter(2, (*harness).restartSidecar),
 		},
 		"an answer is lost": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
@@ -87,7 +87,7 @@ func TestSteering(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.cloud.Groups = tt.groups
-			w := newWorld(t, setup{cloud: tt.cloud, batches: tt.pods, seed: 1, fault: tt.fault, ca: tt.ca})
+			w := newHarness(t, setup{cloud: tt.cloud, batches: tt.pods, seed: 1, fault: tt.fault, ca: tt.ca})
 			state := w.settle(time.Hour)
 			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 {
 				t.Errorf("sizes %v, want %v, %d pods pending\n%s", got, tt.want, state.Pending, w.log())
@@ -100,9 +100,9 @@ func TestSteering(t *testing.T) {
 }
 
 // crashAfter ends Cluster Autoscaler after its nth increase.
-func crashAfter(n int) func(*world, caCall) callFault {
+func crashAfter(n int) func(*harness, caCall) callFault {
 	increases := 0
-	return func(_ *world, c caCall) callFault {
+	return func(_ *harness, c caCall) callFault {
 		if c.Method != fake.MethodIncreaseSize {
 			return callFault{}
 		}
@@ -112,9 +112,9 @@ func crashAfter(n int) func(*world, caCall) callFault {
 }
 
 // lose keeps the answer to the nth increase from Cluster Autoscaler.
-func lose(n int) func(*world, caCall) callFault {
+func lose(n int) func(*harness, caCall) callFault {
 	increases := 0
-	return func(_ *world, c caCall) callFault {
+	return func(_ *harness, c caCall) callFault {
 		if c.Method != fake.MethodIncreaseSize {
 			return callFault{}
 		}
@@ -131,7 +131,7 @@ func TestEmptyGroupBesidePopulated(t *testing.T) {
 		list[v1.ResourceEphemeralStorage] = resource.MustParse("20Gi") // which a kubelet reports
 	}
 	groups[0].Template.Node.Labels["example.com/kernel"] = "6.12"
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: []batch{{Pods: podsOf("p", 8, 1)}}, seed: 1})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: groups}, batches: []batch{{Pods: podsOf("p", 8, 1)}}, seed: 1})
 	if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{3, 3, 3}) {
 		t.Errorf("sizes %v\n%s", state.Sizes(), w.log())
 	}

@@ -21,13 +21,13 @@ func TestTheExpanderIsNotHeard(t *testing.T) {
 			s := ten()
 			s.seed = seed
 			asked := 0
-			s.fault = func(_ *world, c caCall) callFault {
+			s.fault = func(_ *harness, c caCall) callFault {
 				if c.Method == autoscaler.MethodBestOptions {
 					asked++
 				}
 				return callFault{Lost: c.Method == autoscaler.MethodBestOptions && asked == question}
 			}
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			state := w.settle(time.Hour)
 			if !slices.Equal(state.Sizes(), []int{10, 10, 10}) || state.Increases > 4 {
 				t.Errorf("question %d, seed %d: sizes %v after %d increases\n%s", question, seed, state.Sizes(), state.Increases, w.log())
@@ -41,10 +41,10 @@ func TestTheExpanderIsNeverHeard(t *testing.T) {
 	for seed := range uint64(6) {
 		s := ten()
 		s.seed = seed
-		s.fault = func(_ *world, c caCall) callFault {
+		s.fault = func(_ *harness, c caCall) callFault {
 			return callFault{Lost: c.Method == autoscaler.MethodBestOptions}
 		}
-		w := newWorld(t, s)
+		w := newHarness(t, s)
 		if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
 			t.Errorf("seed %d: sizes %v\n%s", seed, state.Sizes(), w.log())
 		}
@@ -75,7 +75,7 @@ func TestTheSidecarIsFrozenDuringAQuestion(t *testing.T) {
 		for seed := range uint64(6) {
 			s := ten()
 			s.seed = seed
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			asked := 0
 			w.connect(s, func(process int) autoscaler.Connection {
 				c := w.unasked(process)
@@ -96,13 +96,13 @@ func TestAQuestionDoesNotArrive(t *testing.T) {
 			s := ten()
 			s.seed = seed
 			asked := 0
-			s.fault = func(_ *world, c caCall) callFault {
+			s.fault = func(_ *harness, c caCall) callFault {
 				if c.Method == autoscaler.MethodBestOptions {
 					asked++
 				}
 				return callFault{Unsent: c.Method == autoscaler.MethodBestOptions && asked == question}
 			}
-			w := newWorld(t, s)
+			w := newHarness(t, s)
 			if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
 				t.Errorf("question %d, seed %d: sizes %v\n%s", question, seed, state.Sizes(), w.log())
 			}
@@ -113,7 +113,7 @@ func TestAQuestionDoesNotArrive(t *testing.T) {
 // An increase for which nobody waits any longer orders nothing: Cluster Autoscaler takes it for
 // failed.
 func TestAnIncreaseNobodyWaitsFor(t *testing.T) {
-	w := newWorld(t, ten())
+	w := newHarness(t, ten())
 	if err := w.front.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestAnIncreaseNobodyWaitsForAfterTheJournal(t *testing.T) {
 	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}}
 	journal := &deserted{leave: func() {}}
 	s.sidecar.Journal = journal
-	w := newWorld(t, s)
+	w := newHarness(t, s)
 	ctx := t.Context()
 	ask := func() string {
 		t.Helper()
@@ -180,13 +180,13 @@ func TestTheJournalIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for grants := 1; grants <= 3; grants++ {
 				s := ten()
-				s.fault = after(grants, func(w *world) {
+				s.fault = after(grants, func(w *harness) {
 					w.journal.text, w.journal.stale = nil, true
 					if restart {
 						w.restartSidecar()
 					}
 				})
-				w := newWorld(t, s)
+				w := newHarness(t, s)
 				if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) || state.Pending > 0 {
 					t.Errorf("after %d grants: sizes %v\n%s", grants, state.Sizes(), w.log())
 				}
@@ -206,13 +206,13 @@ func TestTheOptionsAfterAnIncreaseAreNotHeard(t *testing.T) {
 			}
 		}
 		increased, lost := false, false
-		s.fault = func(_ *world, c caCall) callFault {
+		s.fault = func(_ *harness, c caCall) callFault {
 			lose := increased && !lost && c.Method == fake.MethodOptions && c.Group == full
 			increased = c.Method == fake.MethodIncreaseSize && c.Group == full
 			lost = lost || lose
 			return callFault{Lost: lose}
 		}
-		w := newWorld(t, s)
+		w := newHarness(t, s)
 		if state := w.settle(time.Hour); !lost || !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
 			t.Errorf("%s is full: sizes %v, an answer was lost: %t\n%s", full, state.Sizes(), lost, w.log())
 		}
@@ -226,13 +226,13 @@ func TestBefore136WhatIsNotHeardIsCounted(t *testing.T) {
 	for _, ca := range []autoscaler.Options{{Before136: true}, {Before136: true, Before135: true}} {
 		undisturbed := ten()
 		undisturbed.ca = ca
-		least := newWorld(t, undisturbed).observe(10 * time.Minute)
+		least := newHarness(t, undisturbed).observe(10 * time.Minute)
 		for n := range 3 {
 			for _, restarts := range []bool{false, true} {
 				s := ten()
 				s.ca = ca
 				increases, lost := 0, false
-				s.fault = func(w *world, c caCall) callFault {
+				s.fault = func(w *harness, c caCall) callFault {
 					if lost && restarts {
 						restarts = false
 						w.restartSidecar()
@@ -244,7 +244,7 @@ func TestBefore136WhatIsNotHeardIsCounted(t *testing.T) {
 					increases++
 					return callFault{Lost: lost}
 				}
-				o := newWorld(t, s).observe(10 * time.Minute)
+				o := newHarness(t, s).observe(10 * time.Minute)
 				if !slices.Equal(o.sizes, []int{10, 10, 10}) || o.running == 0 || o.running > least.running+5*time.Second+3*aLoop {
 					t.Errorf("%+v, increase %d: %s, undisturbed %s\n%s", ca, n, o, least, o.w.log())
 				}
