@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -49,11 +49,11 @@ func BenchmarkEstimate(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			var requested expander.Requests
+			requested := podfit.Resources{}
 			for i, placed := range e.Placed {
-				requested = requested.Plus(placed, expander.RequestsOf(demands[i].Pod))
+				requested.Add(int64(placed), podfit.Requests(demands[i].Pod))
 			}
-			bound := max(requested.MilliCPU/32_000, requested.Memory/(128*gib)) + 1
+			bound := max(requested[v1.ResourceCPU]/32_000, requested[v1.ResourceMemory]/(128*gib)) + 1
 			b.ReportMetric(float64(e.NodeCount)/float64(bound), "nodes/bound")
 			b.ReportMetric(float64(e.NodeCount), "nodes")
 		})

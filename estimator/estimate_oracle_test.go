@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -171,19 +171,19 @@ func describe(r Request) string {
 // sum of the requests needs.
 func checkBounds(t *testing.T, r Request, e Estimation, limit int) {
 	t.Helper()
-	var requested expander.Requests
+	requested := podfit.Resources{}
 	pods := 0
 	for i, d := range r.Demands {
 		if placed := e.Placed[i]; placed > d.Count || placed < 0 {
 			t.Fatalf("demand %d: %d of %d", i, placed, d.Count)
 		}
 		pods += e.Placed[i]
-		requested = requested.Plus(e.Placed[i], expander.RequestsOf(d.Pod))
+		requested.Add(int64(e.Placed[i]), podfit.Requests(d.Pod))
 	}
 	if n := e.NodeCount; n > pods || n > limit {
 		t.Fatalf("%d nodes for %d pods, at most %d", n, pods, limit)
 	}
-	if requested.MilliCPU > int64(e.NodeCount)*4000 || requested.Memory > int64(e.NodeCount)*16*gib {
+	if requested[v1.ResourceCPU] > int64(e.NodeCount)*4000 || requested[v1.ResourceMemory] > int64(e.NodeCount)*16*gib {
 		t.Fatalf("%d nodes for %+v", e.NodeCount, requested)
 	}
 }
@@ -261,9 +261,9 @@ func TestSizesCompareExactly(t *testing.T) {
 	amount := func() int64 { return r.Int64() >> r.IntN(60) }
 	for range 50_000 {
 		cpu, memory := amount()+1, amount()+1
-		a, b := expander.Requests{MilliCPU: amount(), Memory: amount()}, expander.Requests{MilliCPU: amount(), Memory: amount()}
-		score := func(q expander.Requests) *big.Rat {
-			return new(big.Rat).Add(big.NewRat(q.MilliCPU, cpu), big.NewRat(q.Memory, memory))
+		a, b := podfit.Resources{v1.ResourceCPU: amount(), v1.ResourceMemory: amount()}, podfit.Resources{v1.ResourceCPU: amount(), v1.ResourceMemory: amount()}
+		score := func(q podfit.Resources) *big.Rat {
+			return new(big.Rat).Add(big.NewRat(q[v1.ResourceCPU], cpu), big.NewRat(q[v1.ResourceMemory], memory))
 		}
 		if got, want := sizeOn(cpu, memory, a).compare(sizeOn(cpu, memory, b)), score(a).Cmp(score(b)); got != want {
 			t.Fatalf("%+v and %+v on %d, %d: %d, want %d", a, b, cpu, memory, got, want)
@@ -273,7 +273,7 @@ func TestSizesCompareExactly(t *testing.T) {
 		cpu, memory int64
 		want        int
 	}{{0, 0, 0}, {0, 5, -1}, {5, 0, 1}} {
-		large, small := expander.Requests{MilliCPU: 9, Memory: 1}, expander.Requests{MilliCPU: 1, Memory: 2}
+		large, small := podfit.Resources{v1.ResourceCPU: 9, v1.ResourceMemory: 1}, podfit.Resources{v1.ResourceCPU: 1, v1.ResourceMemory: 2}
 		if got := sizeOn(test.cpu, test.memory, large).compare(sizeOn(test.cpu, test.memory, small)); got != test.want {
 			t.Errorf("on %d, %d: %d, want %d", test.cpu, test.memory, got, test.want)
 		}

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -27,7 +27,7 @@ func Queue(fit *predicates.Fit, nodes []predicates.Node, weights []int) []int {
 	kinds := fit.Kinds()
 	waiting, order := make([]waiter, len(kinds)), make([]int, len(kinds))
 	for k, kind := range kinds {
-		w := waiter{priority: ptr.Deref(kind.Pod.Spec.Priority, 0), around: dependsOnDomain(kind.Pod), size: sizeOn(cpu, memory, expander.RequestsOf(kind.Pod))}
+		w := waiter{priority: ptr.Deref(kind.Pod.Spec.Priority, 0), around: dependsOnDomain(kind.Pod), size: sizeOn(cpu, memory, podfit.Requests(kind.Pod))}
 		for n := range nodes {
 			switch {
 			case !fit.Passes(n, k):

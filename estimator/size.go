@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // largestFirst orders demands by the size of their pods on the node. Demands of one size stay in their
@@ -17,7 +17,7 @@ func largestFirst(node *v1.Node, demands []Demand) []int {
 	sizes := make([]size, len(demands))
 	order := make([]int, len(demands))
 	for i, d := range demands {
-		sizes[i] = sizeOn(cpu, memory, expander.RequestsOf(d.Pod))
+		sizes[i] = sizeOn(cpu, memory, podfit.Requests(d.Pod))
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return sizes[b].compare(sizes[a]) })
@@ -33,8 +33,8 @@ func allocatable(n *v1.Node) (milliCPU, memory int64) {
 // the sums of the two parts share the denominator cpu * memory, so comparing the numerators is exact.
 type size struct{ hi, lo uint64 }
 
-func sizeOn(cpu, memory int64, r expander.Requests) size {
-	milliCPU, bytes := uint64(max(r.MilliCPU, 0)), uint64(max(r.Memory, 0))
+func sizeOn(cpu, memory int64, r podfit.Resources) size {
+	milliCPU, bytes := uint64(r[v1.ResourceCPU]), uint64(r[v1.ResourceMemory])
 	switch { // a part of nothing counts as none
 	case cpu == 0 && memory == 0:
 		return size{}

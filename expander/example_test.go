@@ -8,11 +8,12 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Two ways to run ten pods that request 10 cores and 20 GiB together.
 func Example() {
-	requested := expander.Requests{MilliCPU: 10_000, Memory: 20 << 30}
+	requested := podfit.Resources{v1.ResourceCPU: 10_000, v1.ResourceMemory: 20 << 30}
 	pods := expander.Pods{{Pods: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}}
 	machine := func(cpu, memory string) cloudprovider.Template {
 		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}

@@ -28,8 +28,8 @@ func measureWaste(o Option) waste {
 		capacity = o.Template.Node.Status.Capacity
 	}
 	w := waste{
-		cpu:    idle(o.Requested.MilliCPU, capacity.Cpu().MilliValue(), o.NodeCount),
-		memory: idle(o.Requested.Memory, capacity.Memory().Value(), o.NodeCount),
+		cpu:    idle(o.Requested[v1.ResourceCPU], capacity.Cpu().MilliValue(), o.NodeCount),
+		memory: idle(o.Requested[v1.ResourceMemory], capacity.Memory().Value(), o.NodeCount),
 	}
 	w.sum = new(big.Rat).Add(w.cpu, w.memory)
 	return w

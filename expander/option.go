@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Option is one way to scale up: so many nodes of one node group for these pods.
@@ -28,7 +29,7 @@ type Option struct {
 	Template cloudprovider.Template
 
 	// Requested is the sum of what the Pods request.
-	Requested Requests
+	Requested podfit.Resources
 
 	// NodePrice is the price of one node for one hour, if HasPrice: a node may
 	// well cost nothing.

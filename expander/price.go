@@ -3,6 +3,8 @@ package expander
 import (
 	"math/big"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -39,9 +41,9 @@ func measureCost(o Option) cost {
 		return cost{}
 	}
 	c := cost{known: true, total: new(big.Int).Mul(big.NewInt(int64(o.NodePrice)), big.NewInt(int64(o.NodeCount)))}
-	memory := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(o.Requested.Memory), big.NewInt(1000)), big.NewInt(memoryPerCore))
+	memory := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(o.Requested[v1.ResourceMemory]), big.NewInt(1000)), big.NewInt(memoryPerCore))
 	pods := new(big.Int).Mul(big.NewInt(int64(o.Pods.Len())), big.NewInt(milliCoresPerPod))
-	cores := new(big.Int).Add(pods, big.NewInt(o.Requested.MilliCPU))
+	cores := new(big.Int).Add(pods, big.NewInt(o.Requested[v1.ResourceCPU]))
 	c.worth = memory.Add(memory, new(big.Rat).SetInt(cores))
 	if c.worth.Sign() > 0 {
 		c.perOne = new(big.Rat).Quo(new(big.Rat).SetInt(c.total), c.worth)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 const gib = 1 << 30
@@ -38,7 +39,7 @@ func option(group string, nodes, pods int, milliCPU, memory int64) Option {
 		NodeCount: nodes,
 		Pods:      podCount(pods),
 		Template:  cloudprovider.Template{Node: nodeOf(4000, 16*gib)},
-		Requested: Requests{MilliCPU: milliCPU, Memory: memory},
+		Requested: podfit.Resources{v1.ResourceCPU: milliCPU, v1.ResourceMemory: memory},
 	}
 }
 
@@ -215,50 +216,4 @@ func TestRandomFavoursNoOption(t *testing.T) {
 			t.Errorf("by %s: counts %v, chi-square %.1f", by, counts, chi2)
 		}
 	}
-}
-
-func TestRequestsOfCountsInitContainersAndOverhead(t *testing.T) {
-	list := func(cpu, memory, disk string) v1.ResourceList {
-		return v1.ResourceList{
-			v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
-			v1.ResourceEphemeralStorage: resource.MustParse(disk), "example.com/gpu": resource.MustParse("2"),
-		}
-	}
-	container := func(l v1.ResourceList) v1.Container {
-		return v1.Container{Resources: v1.ResourceRequirements{Requests: l}}
-	}
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		Containers:     []v1.Container{container(list("100m", "1Gi", "0")), container(list("100m", "1Gi", "0"))},
-		InitContainers: []v1.Container{container(list("2", "1Mi", "0"))},
-		Overhead:       v1.ResourceList{v1.ResourceCPU: resource.MustParse("5m")},
-	}}
-	r := RequestsOf(pod)
-	if r.MilliCPU != 2005 || r.Memory != 2*gib || len(r.Others) != 1 || r.Others[0] != (Amount{"example.com/gpu", 4}) {
-		t.Errorf("got %+v", r)
-	}
-}
-
-func TestRequestsPlus(t *testing.T) {
-	a := Requests{MilliCPU: 1, Memory: 2, Others: []Amount{{"a", 1}, {"c", 3}}}
-	b := Requests{MilliCPU: 10, Memory: 20, Others: []Amount{{"b", 5}, {"c", 7}, {"d", 1 << 62}}}
-	got := a.Plus(2, b)
-	want := Requests{MilliCPU: 21, Memory: 42, Others: []Amount{{"a", 1}, {"b", 10}, {"c", 17}, {"d", 1<<63 - 1}}}
-	if !equalRequests(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := a.Plus(0, b); !equalRequests(got, a) {
-		t.Errorf("zero times changed it: %+v", got)
-	}
-}
-
-func equalRequests(a, b Requests) bool {
-	if a.MilliCPU != b.MilliCPU || a.Memory != b.Memory || len(a.Others) != len(b.Others) {
-		return false
-	}
-	for i := range a.Others {
-		if a.Others[i] != b.Others[i] {
-			return false
-		}
-	}
-	return true
 }

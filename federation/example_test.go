@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -82,7 +83,7 @@ func ExampleAnswered() {
 // one leaves, and two replicas wait.
 func ExampleLedger() {
 	node := func(name string, cores int64) federation.Node {
-		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Free: federation.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourcePods: 110}}
+		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Free: podfit.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourcePods: 110}}
 	}
 	rooms := map[string]federation.Room{"on-premise": {Nodes: []federation.Node{node("n-1", 4), node("n-2", 2)}}}
 	ledger := &federation.Ledger{}

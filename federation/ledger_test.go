@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -31,8 +32,8 @@ func nodes(n int, cores, gigabytes int64) Room {
 	for i := range n {
 		r.Nodes = append(r.Nodes, Node{
 			Object:      &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%03d", i)}},
-			Allocatable: Resources{v1.ResourceCPU: 1000 * cores, v1.ResourceMemory: gigabytes << 30, v1.ResourcePods: 110},
-			Free:        Resources{v1.ResourceCPU: 1000 * cores, v1.ResourceMemory: gigabytes << 30, v1.ResourcePods: 110},
+			Allocatable: podfit.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourceMemory: gigabytes << 30, v1.ResourcePods: 110},
+			Free:        podfit.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourceMemory: gigabytes << 30, v1.ResourcePods: 110},
 		})
 	}
 	return r
@@ -40,11 +41,11 @@ func nodes(n int, cores, gigabytes int64) Room {
 
 // schedule places pods as a scheduler does by default: each on the node that is the emptiest then.
 // It returns how many fit nowhere. The room is changed.
-func schedule(r *Room, pods []Resources) (left int) {
+func schedule(r *Room, pods []podfit.Resources) (left int) {
 	for _, pod := range pods {
 		best := -1
 		for i, n := range r.Nodes {
-			if pod.fits(n.Free) > 0 && (best < 0 || n.unused(n.Free) > r.Nodes[best].unused(r.Nodes[best].Free)) {
+			if n.Free.Takes(pod) > 0 && (best < 0 || n.unused(n.Free) > r.Nodes[best].unused(r.Nodes[best].Free)) {
 				best = i
 			}
 		}
@@ -63,7 +64,7 @@ func schedule(r *Room, pods []Resources) (left int) {
 func sweep(t *testing.T, rooms map[string]Room, decide func(Input, map[string]Room) (Decision, error)) (given map[string]int32, unplaced, unscheduled int) {
 	t.Helper()
 	given = map[string]int32{}
-	pods := map[string][]Resources{}
+	pods := map[string][]podfit.Resources{}
 	for i := range 500 {
 		spec := specOf(4, weighted(map[string]int32{"a": 6, "b": 3, "c": 1}))
 		spec.Template.Spec = half
@@ -174,12 +175,12 @@ func TestLedgerForgets(t *testing.T) {
 	}
 	// When the pods have nodes, these show it.
 	room.Bound = map[string]int32{"x/3": 3}
-	room.Nodes[0].Free = Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 97 << 30, v1.ResourcePods: 107}
+	room.Nodes[0].Free = podfit.Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 97 << 30, v1.ResourcePods: 107}
 	if other := place("x/4", noon.Add(act)); other != 0 {
 		t.Errorf("one of x/3 has no node yet, and %d of x/4 are placed", other)
 	}
 	room.Bound = map[string]int32{"x/3": 4}
-	room.Nodes[0].Free = Resources{v1.ResourceCPU: 0, v1.ResourceMemory: 96 << 30, v1.ResourcePods: 106}
+	room.Nodes[0].Free = podfit.Resources{v1.ResourceCPU: 0, v1.ResourceMemory: 96 << 30, v1.ResourcePods: 106}
 	place("x/3", noon.Add(act))
 	if n := ledger.assumed["a"]["x/3"]; n != nil {
 		t.Errorf("left %+v", n)
@@ -250,14 +251,14 @@ func TestAssumedPlacesAreThoseOfAScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room := nodes(rapid.IntRange(0, 6).Draw(t, "nodes"), 8, 32)
 		for i := range room.Nodes {
-			room.Nodes[i].Free = room.Nodes[i].Free.Plus(1, Resources{v1.ResourceCPU: -room.Nodes[i].Free[v1.ResourceCPU]}).Plus(500, Resources{v1.ResourceCPU: rapid.Int64Range(-1, 16).Draw(t, "free")})
+			room.Nodes[i].Free = room.Nodes[i].Free.Plus(1, podfit.Resources{v1.ResourceCPU: -room.Nodes[i].Free[v1.ResourceCPU]}).Plus(500, podfit.Resources{v1.ResourceCPU: rapid.Int64Range(-1, 16).Draw(t, "free")})
 		}
 		s, err := shapeOf(&v1alpha1.PodTemplate{Spec: asking(rapid.SampledFrom([]string{"500m", "1", "3"}).Draw(t, "cores"), "1Gi")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := rapid.IntRange(0, 40).Draw(t, "pods")
-		free := make([]Resources, len(room.Nodes))
+		free := make([]podfit.Resources, len(room.Nodes))
 		for i, node := range room.Nodes {
 			free[i] = maps.Clone(node.Free)
 		}
@@ -270,7 +271,7 @@ func TestAssumedPlacesAreThoseOfAScheduler(t *testing.T) {
 				t.Errorf("%d pods leave %+v, want %+v", pods, free[i], want)
 			}
 		}
-		left := schedule(&room, slices.Repeat([]Resources{s.requests}, n))
+		left := schedule(&room, slices.Repeat([]podfit.Resources{s.requests}, n))
 		if placed != min(able, int64(n)) || int(placed)+left != n {
 			t.Errorf("%d of %d placed, and %d left; room for %d", placed, n, left, able)
 		}
@@ -316,7 +317,7 @@ func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
 			for range rapid.IntRange(0, len(waiting)).Draw(t, "pods that get a node") {
 				pod := rapid.IntRange(0, len(waiting)-1).Draw(t, "pod")
 				node := rapid.IntRange(0, len(room.Nodes)-1).Draw(t, "node")
-				for s.requests.fits(room.Nodes[node].Free) == 0 {
+				for room.Nodes[node].Free.Takes(s.requests) == 0 {
 					node = (node + 1) % len(room.Nodes)
 				}
 				room.Nodes[node].Free = room.Nodes[node].Free.Plus(-1, s.requests)
@@ -329,7 +330,7 @@ func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
 
 func TestRequestsOf(t *testing.T) {
 	s, err := shapeOf(&v1alpha1.PodTemplate{Spec: half})
-	if got := s.requests; err != nil || !maps.Equal(got, Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 1 << 30, v1.ResourcePods: 1}) {
+	if got := s.requests; err != nil || !maps.Equal(got, podfit.Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 1 << 30, v1.ResourcePods: 1}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := shapeOf(&v1alpha1.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers": 1}`)}}); err == nil {

@@ -5,75 +5,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
-	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/replica"
 )
-
-// Resources are amounts of what a node has and pods ask for, as the scheduler counts them: processor time
-// in thousandths of a core.
-type Resources map[v1.ResourceName]int64
-
-// ResourcesOf are the amounts in a list of an object.
-func ResourcesOf(list v1.ResourceList) Resources {
-	r := make(Resources, len(list))
-	for name, quantity := range list {
-		if r[name] = quantity.Value(); name == v1.ResourceCPU {
-			r[name] = quantity.MilliValue()
-		}
-	}
-	return r
-}
-
-// RequestsOf are the requests of a pod, and one pod.
-func RequestsOf(pod *v1.Pod) Resources {
-	r := ResourcesOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true}))
-	r[v1.ResourcePods] = 1
-	return r
-}
-
-// Plus is the resources and n times others. Neither is changed.
-func (r Resources) Plus(n int64, others Resources) Resources {
-	sum := make(Resources, len(r))
-	maps.Copy(sum, r)
-	sum.add(n, others)
-	return sum
-}
-
-func (r Resources) add(n int64, others Resources) {
-	for name, amount := range others {
-		if r[name] += n * amount; r[name] == 0 {
-			delete(r, name)
-		}
-	}
-}
-
-// fits is how many times requests fit into what is free.
-func (r Resources) fits(free Resources) int64 {
-	n := int64(math.MaxInt32)
-	for name, request := range r {
-		if request > 0 {
-			n = min(n, max(0, free[name])/request)
-		}
-	}
-	return n
-}
 
 // Node is a ready, schedulable node of a cluster whose room is known.
 type Node struct {
 	// Object has name, labels and taints. It is not changed.
 	Object *v1.Node
 	// Allocatable is what it has for pods, and Free what the pods on it leave, which may be negative.
-	Allocatable, Free Resources
+	Allocatable, Free podfit.Resources
 }
 
 // Room is what a cluster has left, where that is known: its nodes, and how many pods of each
@@ -86,9 +33,8 @@ type Room struct {
 
 // A shape is what matters of the pods of an object for where they fit.
 type shape struct {
-	pod      *v1.Pod
-	requests Resources
-	affinity nodeaffinity.RequiredNodeAffinity
+	requests podfit.Resources
+	rules    podfit.Rules
 }
 
 func shapeOf(t *v1alpha1.PodTemplate) (*shape, error) {
@@ -96,25 +42,13 @@ func shapeOf(t *v1alpha1.PodTemplate) (*shape, error) {
 	if err := json.Unmarshal(t.Spec.Raw, &pod.Spec); err != nil {
 		return nil, fmt.Errorf("spec.template.spec: %w", err)
 	}
-	return &shape{pod, RequestsOf(pod), nodeaffinity.GetRequiredNodeAffinity(pod)}, nil
-}
-
-// admits reports whether a node takes such pods, apart from what is free on it. What depends on
-// other pods, such as their affinity, is left to the scheduler of the cluster.
-func (s *shape) admits(node *v1.Node) bool {
-	if match, err := s.affinity.Match(node); !match || err != nil {
-		return false
-	}
-	_, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, s.pod.Spec.Tolerations, func(t *v1.Taint) bool {
-		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
-	}, false)
-	return !untolerated
+	return &shape{podfit.Requests(pod), podfit.RulesOf(pod)}, nil
 }
 
 // count is how many such pods nodes have room for, of what is free on each.
-func (s *shape) count(nodes []Node, free []Resources) (sum int64) {
+func (s *shape) count(nodes []Node, free []podfit.Resources) (sum int64) {
 	for i := range nodes {
-		if n := s.requests.fits(free[i]); n > 0 && s.admits(nodes[i].Object) {
+		if n := free[i].Takes(s.requests); n > 0 && s.rules.Admit(nodes[i].Object) {
 			sum += n
 		}
 	}
@@ -124,13 +58,13 @@ func (s *shape) count(nodes []Node, free []Resources) (sum int64) {
 // place gives up to n such pods to nodes, one after the other to the node that is the emptiest then, as
 // schedulers do by default, and takes what they need from what is free. It returns how many each
 // node gets.
-func (s *shape) place(n int64, nodes []Node, free []Resources) map[string]int64 {
+func (s *shape) place(n int64, nodes []Node, free []podfit.Resources) map[string]int64 {
 	emptiest := func(a, b int) int {
 		return cmp.Or(cmp.Compare(nodes[b].unused(free[b]), nodes[a].unused(free[a])), cmp.Compare(a, b))
 	}
 	var order []int
 	for i := range nodes {
-		if n > 0 && s.requests.fits(free[i]) > 0 && s.admits(nodes[i].Object) {
+		if n > 0 && free[i].Takes(s.requests) > 0 && s.rules.Admit(nodes[i].Object) {
 			order = append(order, i)
 		}
 	}
@@ -139,9 +73,9 @@ func (s *shape) place(n int64, nodes []Node, free []Resources) map[string]int64 
 	for ; n > 0 && len(order) > 0; n-- {
 		first := order[0]
 		out[nodes[first].Object.Name]++
-		free[first].add(-1, s.requests)
+		free[first].Add(-1, s.requests)
 		order = slices.Delete(order, 0, 1)
-		if s.requests.fits(free[first]) > 0 {
+		if free[first].Takes(s.requests) > 0 {
 			at, _ := slices.BinarySearchFunc(order, first, emptiest)
 			order = slices.Insert(order, at, first)
 		}
@@ -150,7 +84,7 @@ func (s *shape) place(n int64, nodes []Node, free []Resources) map[string]int64 
 }
 
 // unused is the part of cores and memory that is free, twice.
-func (n *Node) unused(free Resources) (sum float64) {
+func (n *Node) unused(free podfit.Resources) (sum float64) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		if n.Allocatable[name] > 0 {
 			sum += float64(free[name]) / float64(n.Allocatable[name])
@@ -261,8 +195,8 @@ func (l *Ledger) Forget(key string) {
 }
 
 // left is what other objects leave of what is free on each node.
-func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resources {
-	free := make([]Resources, len(room.Nodes))
+func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []podfit.Resources {
+	free := make([]podfit.Resources, len(room.Nodes))
 	index := make(map[string]int, len(room.Nodes))
 	for i, n := range room.Nodes {
 		free[i], index[n.Object.Name] = maps.Clone(n.Free), i
@@ -280,7 +214,7 @@ func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resource
 			continue
 		}
 		for node, pods := range a.places {
-			free[index[node]].add(-pods, a.shape.requests)
+			free[index[node]].Add(-pods, a.shape.requests)
 		}
 	}
 	for _, a := range unplaced {
@@ -290,9 +224,9 @@ func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resource
 }
 
 // fits reports whether there is still room where the pods are assumed to go.
-func (a *assumption) fits(index map[string]int, free []Resources) bool {
+func (a *assumption) fits(index map[string]int, free []podfit.Resources) bool {
 	for node, pods := range a.places {
-		if i, there := index[node]; !there || a.shape.requests.fits(free[i]) < pods {
+		if i, there := index[node]; !there || free[i].Takes(a.shape.requests) < pods {
 			return false
 		}
 	}

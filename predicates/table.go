@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
@@ -340,7 +340,7 @@ func (t *table) newClass(at int, st *state) *class {
 	if t.k.preferred != nil {
 		cl.preferred = t.k.preferred.Score(node)
 	}
-	lacksHard, affinity := false, nodeaffinity.GetRequiredNodeAffinity(p)
+	lacksHard, rules := false, podfit.RulesOf(p)
 	for i, c := range t.censuses {
 		value, has := node.Labels[c.key]
 		cl.has[i] = has
@@ -353,9 +353,9 @@ func (t *table) newClass(at int, st *state) *class {
 	for i, c := range t.censuses {
 		switch {
 		case c.role == mustSpread:
-			cl.counts[i] = !lacksHard && c.constraint.Includes(p, affinity, node)
+			cl.counts[i] = !lacksHard && c.constraint.Includes(rules, node)
 		case c.role == shouldSpread && c.host < 0:
-			cl.counts[i] = !cl.ignored && c.constraint.Includes(p, affinity, node)
+			cl.counts[i] = !cl.ignored && c.constraint.Includes(rules, node)
 		default:
 			cl.counts[i] = cl.has[i]
 		}

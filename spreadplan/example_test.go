@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -34,7 +35,7 @@ func ExampleNew() {
 		request.Members = append(request.Members, spreadplan.Member{
 			Group: nodegroupset.Group{Name: "ng-" + zone, Max: 20},
 			New: func() *spreadplan.Machine {
-				return &spreadplan.Machine{Node: node, Free: spreadplan.Allocatable(node), Usable: true, Fresh: true}
+				return &spreadplan.Machine{Node: node, Free: podfit.Allocatable(node), Usable: true, Fresh: true}
 			},
 		})
 	}

@@ -8,9 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
@@ -20,8 +19,8 @@ type Kind struct {
 	Pod   *v1.Pod // one of them
 	Count int64
 
-	requests Amounts
-	affinity nodeaffinity.RequiredNodeAffinity
+	requests podfit.Resources
+	rules    podfit.Rules
 	zones    *topologyspread.Constraint // over domains of several nodes; nil for none
 	hosts    *topologyspread.Constraint // over nodes; nil for none
 	keys     []string                   // of its hard constraints
@@ -61,7 +60,7 @@ func WhereOf(pod *v1.Pod) string {
 	for i := range spec.Containers {
 		where.Containers = append(where.Containers, v1.Container{Ports: spec.Containers[i].Ports})
 	}
-	return fmt.Sprint(expander.RequestsOf(pod), where.String())
+	return fmt.Sprint(podfit.Requests(pod), where.String())
 }
 
 // Spreads reports whether a pod has a hard topology spread over domains of several nodes. Cluster
@@ -77,7 +76,7 @@ func Spreads(pod *v1.Pod) bool {
 // ReadKind reads what matters of a pod for a plan. If plain arithmetic does not cover the pod, why
 // says what is the matter.
 func ReadKind(key string, pod *v1.Pod) (k *Kind, why string) {
-	k = &Kind{Key: key, Pod: pod, requests: Requests(pod), affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	k = &Kind{Key: key, Pod: pod, requests: podfit.Requests(pod), rules: podfit.RulesOf(pod)}
 	if why := Uncovered(pod); why != "" {
 		return nil, why
 	}
@@ -158,15 +157,15 @@ func (k *Kind) domain(node *v1.Node) (name string, ok bool) {
 			return "", false
 		}
 	}
-	return node.Labels[k.zones.Key], k.zones.Includes(k.Pod, k.affinity, node)
+	return node.Labels[k.zones.Key], k.zones.Includes(k.rules, node)
 }
 
 // slots returns how many more pods of the kind fit on a machine, however they are spread over zones.
 func (k *Kind) slots(m *Machine) int64 {
-	if !m.Usable || !Admits(k.Pod, m.Node) {
+	if !m.Usable || !k.rules.Admit(m.Node) {
 		return 0
 	}
-	n := m.Free.fits(k.requests)
+	n := m.Free.Takes(k.requests)
 	if m.Fresh && k.perNode > 0 {
 		n = min(n, k.perNode-m.placed[k])
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // kindIn is pods that run in some zones of one letter each; so many fit on a node.
@@ -40,7 +41,7 @@ func memberIn(zone string, most int64) Member {
 		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("6"), v1.ResourcePods: resource.MustParse("110")}},
 	}
 	return Member{Group: nodegroupset.Group{Name: zone, Max: most}, New: func() *Machine {
-		return &Machine{Node: node, Free: Allocatable(node), Usable: true, Fresh: true}
+		return &Machine{Node: node, Free: podfit.Allocatable(node), Usable: true, Fresh: true}
 	}}
 }
 
@@ -170,10 +171,10 @@ func holds(r *Request, plan *Plan) error {
 	var placed, all int64
 	for _, put := range plan.Put {
 		m := machines[put.Machine]
-		if !Admits(put.Kind.Pod, m.Node) || m.Free.fits(put.Kind.requests) < put.Pods {
+		if !put.Kind.rules.Admit(m.Node) || m.Free.Takes(put.Kind.requests) < put.Pods {
 			return fmt.Errorf("%d pods of %s in %v", put.Pods, put.Kind.Key, m.Node.Labels)
 		}
-		m.Free.Subtract(put.Pods, put.Kind.requests)
+		m.Free.Add(-put.Pods, put.Kind.requests)
 		placed += put.Pods
 	}
 	for _, k := range r.Kinds {

@@ -145,7 +145,7 @@ func (p *planner) fit(k *Kind) (why string) {
 	for i := range p.request.Members {
 		m := &p.request.Members[i]
 		fresh := m.New()
-		if fresh == nil || !Admits(k.Pod, fresh.Node) {
+		if fresh == nil || !k.rules.Admit(fresh.Node) {
 			continue
 		}
 		if k.zones != nil {
@@ -153,7 +153,7 @@ func (p *planner) fit(k *Kind) (why string) {
 				return "node group " + m.Name + " takes no part in the topology spread"
 			}
 		}
-		n := fresh.Free.fits(k.requests)
+		n := fresh.Free.Takes(k.requests)
 		if k.hosts != nil {
 			n = min(n, int64(k.hosts.MaxSkew))
 		}
@@ -298,7 +298,7 @@ func (p *planner) put(k *Kind, m *Machine, n int64) {
 		m.placed = map[*Kind]int64{}
 	}
 	m.placed[k] += n
-	m.Free.Subtract(n, k.requests)
+	m.Free.Add(-n, k.requests)
 	p.Put = append(p.Put, Put{Kind: k, Machine: m.id, Pods: n})
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -34,7 +35,7 @@ func fresh(zone string) *spreadplan.Machine {
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
 		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("9")}},
 	}
-	return &spreadplan.Machine{Node: node, Free: spreadplan.Allocatable(node), Usable: true, Fresh: true}
+	return &spreadplan.Machine{Node: node, Free: podfit.Allocatable(node), Usable: true, Fresh: true}
 }
 
 // member is a group of such nodes, which has none yet.

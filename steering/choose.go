@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // choice is a question to the expander while it is being answered.
@@ -28,7 +29,7 @@ type choice struct {
 	// policies are how declared sets share nodes, by group
 	policies map[string]*nodegroupset.Terms
 
-	requests []expander.Requests        // of the pods
+	requests []podfit.Resources         // of the pods
 	offers   map[string]expander.Option // for the strategies, by group
 }
 
@@ -383,21 +384,21 @@ func (c *choice) offer(name string) expander.Option {
 	}
 	if c.offers == nil {
 		c.offers = make(map[string]expander.Option, len(c.options))
-		c.requests = make([]expander.Requests, len(c.request.Pods))
+		c.requests = make([]podfit.Resources, len(c.request.Pods))
 		for i, pod := range c.request.Pods {
-			c.requests[i] = expander.RequestsOf(pod)
+			c.requests[i] = podfit.Requests(pod)
 		}
 	}
 	o := c.options[name]
 	offer := expander.Option{
 		Group: name, Set: c.s.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
-		Template: cloudprovider.Template{Node: c.request.Nodes[name]},
+		Template: cloudprovider.Template{Node: c.request.Nodes[name]}, Requested: podfit.Resources{},
 	}
 	if c.single(name) {
 		offer.Set = ""
 	}
 	for _, i := range o.Pods {
-		offer.Requested = offer.Requested.Plus(1, c.requests[i])
+		offer.Requested.Add(1, c.requests[i])
 	}
 	if g := c.s.view.Groups[name]; g.HasPrice {
 		offer.NodePrice, offer.HasPrice = g.Price, true

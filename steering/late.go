@@ -12,7 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/spreadplan"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // A declared set may have a start-up deadline. Nodes of a member that are not ready by then are taken
@@ -180,7 +180,7 @@ func (b *groupState) orderedFor(c *choice, name string) {
 	for _, other := range terms.Except([]string{name}) {
 		template := c.template(other)
 		for _, i := range o.Pods {
-			if template != nil && spreadplan.Admits(c.request.Pods[i], template) {
+			if template != nil && podfit.RulesOf(c.request.Pods[i]).Admit(template) {
 				b.takers[other]++
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -32,7 +33,7 @@ func (c *choice) template(id string) *v1.Node {
 // them for which nothing else matters.
 func (c *choice) accepted(o *expander.Offer, node *v1.Node) (certain, accepted int) {
 	for _, i := range o.Pods {
-		if pod := c.request.Pods[i]; spreadplan.Accepts(pod, node) {
+		if pod := c.request.Pods[i]; podfit.RulesOf(pod).Select(node) {
 			accepted++
 			if plain(pod) {
 				certain++

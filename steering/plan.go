@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evenkeel/evenkeel/spreadplan"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // planned is what is left of what Cluster Autoscaler has asked for: in the split in progress, and in this
@@ -95,7 +95,7 @@ func (c *choice) notePinned(names []string) {
 			}
 			template := c.template(other)
 			may := c.options[other] != nil || template == nil || slices.ContainsFunc(c.options[name].Pods, func(i int) bool {
-				return spreadplan.Accepts(c.request.Pods[i], template)
+				return podfit.RulesOf(c.request.Pods[i]).Select(template)
 			})
 			nowhere[other] = !may
 		}

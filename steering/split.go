@@ -10,7 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/spreadplan"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // split says how the nodes that a set needs are shared among its members.
@@ -343,7 +343,7 @@ func (c *choice) bound(s *split) []nodegroupset.Class {
 	for i, names := range takers {
 		for _, m := range s.members {
 			if len(names) > 0 && m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil &&
-				spreadplan.Accepts(c.request.Pods[i], c.template(m.Name)) {
+				podfit.RulesOf(c.request.Pods[i]).Select(c.template(m.Name)) {
 				takers[i] = append(takers[i], m.Name)
 			}
 		}

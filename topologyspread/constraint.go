@@ -6,9 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	v1helper "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
+
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Constraint is a spread constraint of an incoming pod, as the scheduler reads it.
@@ -109,24 +108,13 @@ func (c *Constraint) Counts(p *v1.Pod) bool {
 	return !c.selector.Empty() && p.DeletionTimestamp == nil && p.Namespace == c.namespace && c.selector.Matches(labels.Set(p.Labels))
 }
 
-// Includes reports whether nodes like this one take part in a constraint of the pod, as its
-// inclusion policies say; affinity is the required node affinity of the pod. Besides, a node takes
-// part only if it has the keys of all constraints.
-func (c *Constraint) Includes(pod *v1.Pod, affinity nodeaffinity.RequiredNodeAffinity, n *v1.Node) bool {
-	if c.honorAffinity {
-		if match, _ := affinity.Match(n); !match {
-			return false
-		}
-	}
+// Includes reports whether nodes like this one take part in a constraint of a pod with these rules, as its
+// inclusion policies say. Besides, a node takes part only if it has the keys of all constraints.
+func (c *Constraint) Includes(pod podfit.Rules, n *v1.Node) bool {
 	if c.honorTaints {
-		if _, untolerated := v1helper.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, keepsOut, false); untolerated {
+		if _, untolerated := pod.Untolerated(n); untolerated {
 			return false
 		}
 	}
-	return true
-}
-
-// keepsOut reports whether a taint may keep pods off a node.
-func keepsOut(t *v1.Taint) bool {
-	return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	return !c.honorAffinity || pod.Select(n)
 }

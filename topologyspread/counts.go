@@ -2,15 +2,15 @@ package topologyspread
 
 import (
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Counts keeps a counter for each hard constraint of an incoming pod.
 type Counts struct {
 	Counters []*Counter
 
-	pod      *v1.Pod
-	affinity nodeaffinity.RequiredNodeAffinity
+	rules podfit.Rules
 }
 
 // Site is what nodes with the same labels and taints are to the hard constraints of a pod.
@@ -27,7 +27,7 @@ type Site struct {
 // NewCounts returns the counts of a pod for which no node has been added, with a counter for each
 // constraint.
 func NewCounts(pod *v1.Pod, counters []*Counter) *Counts {
-	return &Counts{Counters: counters, pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	return &Counts{Counters: counters, rules: podfit.RulesOf(pod)}
 }
 
 // Site returns what nodes like this one are to the constraints.
@@ -41,7 +41,7 @@ func (c *Counts) Site(n *v1.Node) Site {
 		return at
 	}
 	for i, t := range c.Counters {
-		at.Included[i] = t.Includes(c.pod, c.affinity, n)
+		at.Included[i] = t.Includes(c.rules, n)
 		at.Domains[i] = t.Domain(n.Labels[t.Key])
 	}
 	return at

@@ -11,11 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // OneRevision is the revision of pods that have none in their labels.
@@ -136,14 +135,11 @@ func Mismatch(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node) string {
 	if err != nil {
 		return err.Error()
 	}
-	if match, err := nodeaffinity.GetRequiredNodeAffinity(with).Match(node); err != nil {
-		return err.Error()
-	} else if !match {
+	rules := podfit.RulesOf(with)
+	if !rules.Select(node) {
 		return "its requiredNodeSelector does not match node " + node.Name
 	}
-	if taint, untolerated := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, with.Spec.Tolerations, func(t *v1.Taint) bool {
-		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
-	}, false); untolerated {
+	if taint, untolerated := rules.Untolerated(node); untolerated {
 		return "taint " + taint.ToString() + " of node " + node.Name + " is not tolerated"
 	}
 	return ""

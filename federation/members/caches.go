@@ -23,6 +23,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/podcache"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // caches hold the local objects of a cluster, what their pods count as and, if it has fixed nodes, what these have
@@ -192,7 +193,7 @@ func (c *caches) room() federation.Room {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
 		if n := t.nodes[name]; n.DeletionTimestamp == nil && !n.Spec.Unschedulable && template.IsReady(n) {
-			allocatable := federation.ResourcesOf(n.Status.Allocatable)
+			allocatable := podfit.Allocatable(n)
 			t.room.Nodes = append(t.room.Nodes, federation.Node{Object: n, Allocatable: allocatable, Free: allocatable.Plus(-1, t.used[name])})
 		}
 	}

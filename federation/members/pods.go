@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -99,7 +100,7 @@ type pod struct {
 	counted
 	// node is where it uses what it requests; empty unless the nodes of the cluster are read.
 	node     string
-	requests federation.Resources
+	requests podfit.Resources
 }
 
 // counted is what is counted of a pod: nothing if it belongs to no local object, or has ended.
@@ -121,7 +122,7 @@ func trimPod(nodes bool) func(any) (any, error) {
 			return kept, nil
 		}
 		if nodes && p.Spec.NodeName != "" {
-			kept.node, kept.requests = p.Spec.NodeName, federation.RequestsOf(p)
+			kept.node, kept.requests = p.Spec.NodeName, podfit.HeldBy(p)
 		}
 		if local, owned := localOf(p); owned && p.DeletionTimestamp == nil {
 			kept.counted = countedOf(p, local)
@@ -191,12 +192,12 @@ func (p *Pods) add(c counted, sign int32) {
 type tally struct {
 	of    map[Local]Pods
 	nodes map[string]*v1.Node
-	used  map[string]federation.Resources // by node
-	room  *federation.Room                // nil if something has changed since
+	used  map[string]podfit.Resources // by node
+	room  *federation.Room            // nil if something has changed since
 }
 
 func newTally() *tally {
-	return &tally{of: map[Local]Pods{}, nodes: map[string]*v1.Node{}, used: map[string]federation.Resources{}}
+	return &tally{of: map[Local]Pods{}, nodes: map[string]*v1.Node{}, used: map[string]podfit.Resources{}}
 }
 
 // count records a change of a pod, and returns the local objects whose counts changed.

@@ -1,7 +1,10 @@
 package clusterautoscaler
 
 import (
+	"maps"
+
 	"github.com/evenkeel/evenkeel/internal/linked"
+	"github.com/evenkeel/evenkeel/podfit"
 
 	v1 "k8s.io/api/core/v1"
 	ca "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
@@ -35,8 +38,11 @@ type sets = linked.Sets[*framework.NodeInfo, ca.NodeGroup]
 func templateOf(info *framework.NodeInfo) linked.Template {
 	template := linked.Template{Node: info.Node(), Pods: func() []*v1.Pod { return podsOf(info) }}
 	if r := info.Requested; r != nil {
-		template.Requested = linked.Requests{Pods: len(info.GetPods()), MilliCPU: r.MilliCPU, Memory: r.Memory,
-			EphemeralStorage: r.EphemeralStorage, Others: r.ScalarResources}
+		template.Requested = podfit.Resources{
+			v1.ResourcePods: int64(len(info.GetPods())), v1.ResourceCPU: r.MilliCPU,
+			v1.ResourceMemory: r.Memory, v1.ResourceEphemeralStorage: r.EphemeralStorage,
+		}
+		maps.Copy(template.Requested, r.ScalarResources)
 	}
 	return template
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
@@ -79,8 +79,8 @@ func (m *machine) room(a amount) bool {
 func (s *arithmetic) need(pod *v1.Pod) amount {
 	a, ok := s.known.needs[pod]
 	if !ok {
-		r := expander.RequestsOf(pod)
-		a = amount{cpu: r.MilliCPU, memory: r.Memory, pods: 1}
+		r := podfit.Requests(pod)
+		a = amount{cpu: r[v1.ResourceCPU], memory: r[v1.ResourceMemory], pods: 1}
 		s.known.needs[pod] = a
 	}
 	return a
@@ -286,10 +286,10 @@ func score(need, all amount) float64 {
 // tally is a hard topology spread constraint with the pods it counts, as pods of one shape see it.
 type tally struct {
 	topologyspread.Constraint
-	pod      *v1.Pod // of the shape
-	affinity nodeaffinity.RequiredNodeAffinity
-	keys     []string       // a node without one of them takes no part
-	counts   map[string]int // pods by domain, 0 included
+	pod    *v1.Pod // of the shape
+	rules  podfit.Rules
+	keys   []string       // a node without one of them takes no part
+	counts map[string]int // pods by domain, 0 included
 }
 
 // tallies returns the constraints of a pod, counted over the machines, or nil if it has none. They
@@ -307,7 +307,7 @@ func (s *arithmetic) tallies(pod *v1.Pod) []*tally {
 	var keys []string
 	for i, c := range constraints {
 		keys = append(keys, c.Key)
-		out[i] = &tally{Constraint: c, pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod), counts: map[string]int{}}
+		out[i] = &tally{Constraint: c, pod: pod, rules: podfit.RulesOf(pod), counts: map[string]int{}}
 	}
 	for _, t := range out {
 		t.keys = keys
@@ -342,7 +342,7 @@ func (t *tally) participates(m *machine) bool {
 			return false
 		}
 	}
-	return t.Includes(t.pod, t.affinity, m.node)
+	return t.Includes(t.rules, m.node)
 }
 
 // open has the machine's domain exist.

@@ -11,10 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/deferral"
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -71,23 +71,10 @@ func compared(t *nodeTemplate) linked.Template { return t.shown }
 
 // shown is a node as package linked reads it.
 func shown(n predicates.Node) linked.Template {
-	out := linked.Template{Node: n.Node, Pods: func() []*v1.Pod { return n.Pods }}
-	var sum expander.Requests
+	out := linked.Template{Node: n.Node, Pods: func() []*v1.Pod { return n.Pods }, Requested: podfit.Resources{}}
 	for _, pod := range n.Pods {
-		sum = sum.Plus(1, expander.RequestsOf(pod))
+		out.Requested.Add(1, podfit.Requests(pod))
 	}
-	r := linked.Requests{Pods: len(n.Pods), MilliCPU: sum.MilliCPU, Memory: sum.Memory}
-	for _, other := range sum.Others {
-		if other.Name == v1.ResourceEphemeralStorage {
-			r.EphemeralStorage = other.Value
-			continue
-		}
-		if r.Others == nil {
-			r.Others = map[v1.ResourceName]int64{}
-		}
-		r.Others[other.Name] = other.Value
-	}
-	out.Requested = r
 	return out
 }
 

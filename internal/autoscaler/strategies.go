@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // byStrategies chooses by the strategies of --expander. Every group is a choice of its own, and what
@@ -48,7 +49,7 @@ func (t *attempt) draw(n int) int {
 // judgedKind is a kind of equal pods as strategies see it.
 type judgedKind struct {
 	pods     []int // positions
-	requests expander.Requests
+	requests podfit.Resources
 }
 
 func (t *attempt) judgedKinds() []judgedKind {
@@ -58,7 +59,7 @@ func (t *attempt) judgedKinds() []judgedKind {
 	}
 	out := make([]judgedKind, len(t.kinds))
 	for k, pods := range t.kinds {
-		out[k].requests = expander.RequestsOf(pods[0])
+		out[k].requests = podfit.Requests(pods[0])
 		for _, pod := range pods {
 			out[k].pods = append(out[k].pods, index[pod])
 		}
@@ -71,12 +72,12 @@ func (t *attempt) judged(o *option, kinds []judgedKind) expander.Option {
 	template := t.templates[o.group.ID]
 	out := expander.Option{
 		Group: o.group.ID, Members: []string{o.group.ID}, NodeCount: o.count,
-		Template: cloudprovider.Template{Node: template.Node.Node, Pods: template.Pods},
+		Template: cloudprovider.Template{Node: template.Node.Node, Pods: template.Pods}, Requested: podfit.Resources{},
 	}
 	for k, n := range o.placed {
 		if n > 0 {
 			out.Pods = append(out.Pods, expander.Share{Kind: k, Pods: kinds[k].pods[:n]})
-			out.Requested = out.Requested.Plus(n, kinds[k].requests)
+			out.Requested.Add(int64(n), kinds[k].requests)
 		}
 	}
 	if pricing, ok := t.remote.Provider.(cloudprovider.Pricing); ok {

@@ -1,6 +1,10 @@
 package linked
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/podfit"
+)
 
 // NodeGroup is what is read of a node group of the autoscaler. Its method names are those of
 // Cluster Autoscaler.
@@ -40,12 +44,5 @@ type Deletions interface {
 type Template struct {
 	Node      *v1.Node
 	Pods      func() []*v1.Pod // those that run on every node of the group
-	Requested Requests         // by these pods
-}
-
-// Requests are what the pods of a template request, as the autoscaler has added it up.
-type Requests struct {
-	Pods                               int
-	MilliCPU, Memory, EphemeralStorage int64
-	Others                             map[v1.ResourceName]int64
+	Requested podfit.Resources // by these pods
 }

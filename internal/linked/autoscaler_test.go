@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
+
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // A testGroup is a node group of an autoscaler that exists in these tests only.
@@ -35,10 +37,9 @@ type testTemplate struct {
 }
 
 func (t *testTemplate) read() Template {
-	out := Template{Node: t.node, Pods: func() []*v1.Pod { return t.pods }}
+	out := Template{Node: t.node, Pods: func() []*v1.Pod { return t.pods }, Requested: podfit.Resources{}}
 	for _, pod := range t.pods {
-		out.Requested.Pods++
-		out.Requested.MilliCPU += pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+		out.Requested.Add(1, podfit.Requests(pod))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
@@ -331,12 +332,7 @@ func (p *SpreadPlan[G]) holds() bool {
 
 // machine is a node as a plan sees it.
 func machine(t Template, fresh bool) *spreadplan.Machine {
-	m := &spreadplan.Machine{Node: t.Node, Free: spreadplan.Allocatable(t.Node), Usable: !t.Node.Spec.Unschedulable, Fresh: fresh, Pods: t.Pods()}
-	r := t.Requested
-	requested := spreadplan.Amounts{
-		v1.ResourcePods: int64(r.Pods), v1.ResourceCPU: r.MilliCPU, v1.ResourceMemory: r.Memory, v1.ResourceEphemeralStorage: r.EphemeralStorage,
-	}
-	maps.Copy(requested, r.Others)
-	m.Free.Subtract(1, requested)
+	m := &spreadplan.Machine{Node: t.Node, Free: podfit.Allocatable(t.Node), Usable: !t.Node.Spec.Unschedulable, Fresh: fresh, Pods: t.Pods()}
+	m.Free.Add(-1, t.Requested)
 	return m
 }

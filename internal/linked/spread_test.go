@@ -73,7 +73,7 @@ func (w *spreadWorld) try(added []string, pods []Placement) error {
 		nodes = append(nodes[:len(nodes):len(nodes)], w.Templates[group])
 	}
 	for _, p := range pods {
-		free := nodes[p.Node].Node.Status.Allocatable.Cpu().MilliValue() - nodes[p.Node].Requested.MilliCPU
+		free := nodes[p.Node].Node.Status.Allocatable.Cpu().MilliValue() - nodes[p.Node].Requested[v1.ResourceCPU]
 		for _, other := range append(w.on[p.Node], p.Pod) {
 			free -= other.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 		}

@@ -24,7 +24,7 @@ func (t Template) same(other Template) bool {
 	if t.Node == nil || other.Node == nil {
 		return false
 	}
-	return sameNode(t.Node, other.Node) && t.Requested.same(other.Requested)
+	return sameNode(t.Node, other.Node) && maps.Equal(t.Requested, other.Requested)
 }
 
 func sameNode(a, b *v1.Node) bool {
@@ -55,9 +55,4 @@ func sameLabels(a, b map[string]string) bool {
 
 func sameAmounts(a, b v1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
-}
-
-func (r Requests) same(other Requests) bool {
-	return r.Pods == other.Pods && r.MilliCPU == other.MilliCPU && r.Memory == other.Memory &&
-		r.EphemeralStorage == other.EphemeralStorage && maps.Equal(r.Others, other.Others)
 }

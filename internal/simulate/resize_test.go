@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // TestResizedPodsHoldWhatTheSchedulerSays: whatever a status says of a resize in place, pods of dumps and of
@@ -29,7 +29,7 @@ func TestResizedPodsHoldWhatTheSchedulerSays(t *testing.T) {
 		}
 		if p.Spec.Resources == nil {
 			held := want[v1.ResourceCPU]
-			if got := expander.HeldBy(p).MilliCPU; got != held.MilliValue() {
+			if got := podfit.HeldBy(p)[v1.ResourceCPU]; got != held.MilliValue() {
 				t.Fatalf("scale-down counts %dm, want %s", got, &held)
 			}
 		}

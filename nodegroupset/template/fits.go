@@ -6,14 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	podresource "k8s.io/component-helpers/resource"
-	"k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // fits reports whether the scheduler lets a daemon set's pod run on a node made from the template,
@@ -27,13 +23,11 @@ func fits(pod *v1.Pod, t *cloudprovider.Template) bool {
 // it; it is empty if it does. It looks at the labels, taints, resources and host ports of the node.
 // Affinity and spread between pods, volumes and devices are left out.
 func Rejection(pod *v1.Pod, t *cloudprovider.Template) string {
-	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(t.Node); !matches || err != nil {
+	rules := podfit.RulesOf(pod)
+	if !rules.Select(t.Node) {
 		return "its node selector or affinity does not match"
 	}
-	taint, repelled := corev1.FindMatchingUntoleratedTaint(logr.Discard(), t.Node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
-		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
-	}, false)
-	if repelled {
+	if taint, untolerated := rules.Untolerated(t.Node); untolerated {
 		return "it does not tolerate the taint " + taint.ToString()
 	}
 	if short := shortOf(t, pod); short != "" {
@@ -48,33 +42,20 @@ func Rejection(pod *v1.Pod, t *cloudprovider.Template) string {
 // shortOf returns the first resource that the pod requests more of than is left beside the pods of
 // the template; empty if there is none.
 func shortOf(t *cloudprovider.Template, pod *v1.Pod) v1.ResourceName {
-	left := map[v1.ResourceName]int64{}
-	for name, quantity := range t.Node.Status.Allocatable {
-		left[name] = amount(name, quantity)
-	}
+	left := podfit.Allocatable(t.Node)
 	for _, other := range t.Pods {
-		for name, quantity := range podresource.PodRequests(other, podresource.PodResourcesOptions{}) {
-			left[name] -= amount(name, quantity)
-		}
+		left.Add(-1, podfit.Requests(other))
 	}
-	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
+	requests := podfit.Requests(pod)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		if n := amount(name, requests[name]); n > 0 && n > left[name] && isScheduled(name) {
+		if requests[name] > left[name] && isScheduled(name) {
 			return name
 		}
 	}
-	if left[v1.ResourcePods] <= int64(len(t.Pods)) {
+	if left[v1.ResourcePods] < 1 {
 		return v1.ResourcePods
 	}
 	return ""
-}
-
-// amount is a quantity in the unit that the scheduler counts it in.
-func amount(name v1.ResourceName, quantity resource.Quantity) int64 {
-	if name == v1.ResourceCPU {
-		return quantity.MilliValue()
-	}
-	return quantity.Value()
 }
 
 // isScheduled reports whether the scheduler counts a resource at all.

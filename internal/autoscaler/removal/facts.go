@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -15,7 +15,7 @@ type facts struct {
 	node predicates.Node // what they are about
 	// used is what the pods request, and byDaemons what those of daemon sets do, which
 	// are not in it.
-	used, byDaemons expander.Requests
+	used, byDaemons podfit.Resources
 	// busy is what inUse answered for the settings in busyFor.
 	busy    string
 	busyFor *settings
@@ -40,14 +40,14 @@ func (m Memory) factsOf(n *Node, w *World, opts *Options) *facts {
 	if f != nil && (f.until.IsZero() || w.Now.Before(f.until)) && f.node.Same(n.Node) {
 		return f
 	}
-	f = &facts{node: n.Node}
+	f = &facts{node: n.Node, used: podfit.Resources{}, byDaemons: podfit.Resources{}}
 	for _, pod := range n.Pods {
 		switch {
 		case isFinished(pod):
 		case isDaemonPod(pod):
-			f.byDaemons = f.byDaemons.Plus(1, expander.HeldBy(pod))
+			f.byDaemons.Add(1, podfit.HeldBy(pod))
 		default:
-			f.used = f.used.Plus(1, expander.HeldBy(pod))
+			f.used.Add(1, podfit.HeldBy(pod))
 		}
 	}
 	f.drain = w.drainOf(n, opts)

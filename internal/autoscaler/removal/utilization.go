@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // inUse reports why a node is used too much to go; empty where it is not. Of a node with GPUs nothing else
@@ -24,13 +24,13 @@ func (f *facts) inUse(n *Node, g *Group, gpuLabel string) string {
 }
 
 func (f *facts) usage(n *v1.Node, by settings) string {
-	used, ignored := f.used.Plus(1, f.byDaemons), expander.Requests{}
+	used, ignored := f.used.Plus(1, f.byDaemons), podfit.Resources{}
 	if by.ignoreDaemons {
 		used, ignored = f.used, f.byDaemons
 	}
 	offered := n.Status.Allocatable
 	if kind, count := template.GPUs(offered); count > 0 {
-		return excess(kind, requested(used, kind), count-requested(ignored, kind), by.gpuThreshold)
+		return excess(kind, used[kind], count-ignored[kind], by.gpuThreshold)
 	}
 	if _, labelled := n.Labels[by.gpuLabel]; labelled {
 		return "" // its GPUs are not ready, so nobody uses them
@@ -39,8 +39,8 @@ func (f *facts) usage(n *v1.Node, by settings) string {
 		name          v1.ResourceName
 		used, offered int64
 	}{
-		{v1.ResourceCPU, used.MilliCPU, offered.Cpu().MilliValue() - ignored.MilliCPU},
-		{v1.ResourceMemory, used.Memory, offered.Memory().Value() - ignored.Memory},
+		{v1.ResourceCPU, used[v1.ResourceCPU], offered.Cpu().MilliValue() - ignored[v1.ResourceCPU]},
+		{v1.ResourceMemory, used[v1.ResourceMemory], offered.Memory().Value() - ignored[v1.ResourceMemory]},
 	} {
 		if _, known := offered[r.name]; !known {
 			return fmt.Sprintf("does not say how much %s it has", r.name)
@@ -50,16 +50,6 @@ func (f *facts) usage(n *v1.Node, by settings) string {
 		}
 	}
 	return ""
-}
-
-// requested is how much of a resource is requested.
-func requested(r expander.Requests, name v1.ResourceName) int64 {
-	for _, other := range r.Others {
-		if other.Name == name {
-			return other.Value
-		}
-	}
-	return 0
 }
 
 // excess says that more than a share of a resource is requested; empty where it is not so.
