@@ -183,9 +183,8 @@ func TestQuestionsEndOnceNobodyWaitsForAnswers(t *testing.T) {
 	close(done)
 	_, placing := s.Place(aPod(), 1, 0, 3)
 	_, opening := s.PlaceOnNew(aNode("t"), aPod(), 1, 1)
-	_, asking := s.TakesOnNew(aNode("t"), aPod())
 	_, fitting := s.Fits([]Node{aNode("t")}, []*v1.Pod{aPod()})
-	for _, err := range []error{placing, opening, asking, fitting} {
+	for _, err := range []error{placing, opening, fitting} {
 		if !errors.Is(err, ErrInterrupted) {
 			t.Errorf("error %v, want ErrInterrupted", err)
 		}

@@ -147,17 +147,17 @@ func (e *encoder) flag(b bool) {
 }
 
 func (e *encoder) amounts(a *amounts) {
-	for _, n := range []int64{a.cpu, a.memory, a.ephemeral, a.scoredCPU, a.scoredMemory, int64(len(a.scalars))} {
+	for _, n := range []int64{a.MilliCPU, a.Memory, a.EphemeralStorage, a.scoredCPU, a.scoredMemory, int64(len(a.ScalarResources))} {
 		e.key = binary.AppendVarint(e.key, n)
 	}
 	e.names = e.names[:0]
-	for name := range a.scalars {
+	for name := range a.ScalarResources {
 		e.names = append(e.names, string(name))
 	}
 	slices.Sort(e.names)
 	for _, name := range e.names {
 		e.text(name)
-		e.key = binary.AppendVarint(e.key, a.scalars[v1.ResourceName(name)])
+		e.key = binary.AppendVarint(e.key, a.ScalarResources[v1.ResourceName(name)])
 	}
 }
 

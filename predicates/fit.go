@@ -163,7 +163,7 @@ func (e *encoder) body(st *state) {
 	e.key = e.key[:0]
 	e.count(st.shape.body)
 	e.count(st.all.AllowedPodNumber)
-	e.amounts(&amounts{cpu: st.all.MilliCPU, memory: st.all.Memory, ephemeral: st.all.EphemeralStorage, scalars: st.all.ScalarResources})
+	e.amounts(&amounts{Resource: *st.all})
 	e.count(len(st.items))
 	for _, it := range st.items {
 		e.count(it.id)

@@ -98,20 +98,17 @@ func (u *universe) newKind(p *v1.Pod, placed *resident) *kind {
 func asksOf(p *v1.Pod) amounts {
 	asks := framework.NewResource(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
 	counted := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{UseStatusResources: true, NonMissingContainerRequests: defaultRequests})
-	return amounts{
-		cpu: asks.MilliCPU, memory: asks.Memory, ephemeral: asks.EphemeralStorage, scalars: asks.ScalarResources,
-		scoredCPU: counted.Cpu().MilliValue(), scoredMemory: counted.Memory().Value(),
-	}
+	return amounts{*asks, counted.Cpu().MilliValue(), counted.Memory().Value()}
 }
 
 // needOf is what a pod takes on a node.
 func needOf(info *framework.PodInfo) amounts {
 	total := info.CalculateResource()
-	need := total.Resource
-	return amounts{
-		cpu: need.GetMilliCPU(), memory: need.GetMemory(), ephemeral: need.GetEphemeralStorage(), scalars: need.GetScalarResources(),
-		scoredCPU: total.Non0CPU, scoredMemory: total.Non0Mem,
+	need := amounts{scoredCPU: total.Non0CPU, scoredMemory: total.Non0Mem}
+	if r, ok := total.Resource.(*framework.Resource); ok {
+		need.Resource = *r
 	}
+	return need
 }
 
 func portsOf(p *v1.Pod) fwk.HostPortInfo {

@@ -19,22 +19,15 @@ import (
 // Objects that were given to it must not be changed.
 type Live struct {
 	s *Scheduler
-	// nodes are the nodes as they were given last, and shown as the tables have taken them over; dirty
-	// are those that differ, in order, and waits says which these are. What labels their pods look at is
-	// known of as many of them as learned says.
-	nodes, shown map[string]Node
-	dirty        []string
-	learned      int
-	waits        sets.Set[string]
-	last         map[*kind]int
-	sweep        int // number of kinds of pods at which those that are gone are looked for
+	// nodes are the nodes as they were given last, and counted as they are in the tables; changed are the
+	// names of those that differ.
+	nodes, counted map[string]Node
+	changed        sets.Set[string]
+	next           map[*kind]int // node from which on one is looked for that takes volumes
 }
 
-// Bounds of what a Live remembers.
-const (
-	maxLiveRanked = 1 << 22 // tables times nodes
-	minSweep      = 1_000
-)
+// maxLiveRanked bounds what a Live remembers: tables times nodes.
+const maxLiveRanked = 1 << 22
 
 // Live returns a live cluster without nodes. It scores by the default profile only.
 func (c *Checker) Live() *Live {
@@ -46,13 +39,7 @@ func (c *Checker) Live() *Live {
 // forget makes all nodes new.
 func (l *Live) forget() {
 	l.s.forget()
-	l.shown, l.last, l.sweep = map[string]Node{}, map[*kind]int{}, minSweep
-	l.dirty, l.learned, l.waits = nil, 0, sets.New[string]()
-	for name := range l.nodes {
-		l.dirty = append(l.dirty, name)
-		l.waits.Insert(name)
-	}
-	slices.Sort(l.dirty)
+	l.counted, l.changed, l.next = map[string]Node{}, sets.KeySet(l.nodes), map[*kind]int{}
 }
 
 // SetNode adds a node, or replaces it, or removes it if it is nil. The pods on it stay, for it may come back.
@@ -62,7 +49,7 @@ func (l *Live) SetNode(name string, n *v1.Node) {
 
 // AddPod adds a pod to a node, which may come later.
 func (l *Live) AddPod(node string, p *v1.Pod) {
-	l.change(node, func(is *Node) { is.Pods = append(slices.Clip(is.Pods), p) })
+	l.change(node, func(is *Node) { is.Pods = append(slices.Clip(is.Pods), p) }, p)
 }
 
 // RemovePod removes a pod from a node.
@@ -72,7 +59,20 @@ func (l *Live) RemovePod(node string, p *v1.Pod) {
 	})
 }
 
-func (l *Live) change(name string, how func(*Node)) {
+// Set adds a node, or replaces it and the pods on it. It returns ErrNilObject for a nil node or pod.
+func (l *Live) Set(n Node) error {
+	if n.Node == nil || slices.Contains(n.Pods, nil) {
+		return fmt.Errorf("node or pod: %w", ErrNilObject)
+	}
+	l.change(n.Node.Name, func(is *Node) { *is = n }, n.Pods...)
+	return nil
+}
+
+// Remove removes a node and the pods on it.
+func (l *Live) Remove(name string) { l.change(name, func(is *Node) { *is = Node{} }) }
+
+// change changes a node to which pods come.
+func (l *Live) change(name string, how func(*Node), come ...*v1.Pod) {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
 	n := l.nodes[name]
@@ -80,7 +80,8 @@ func (l *Live) change(name string, how func(*Node)) {
 	if l.nodes[name] = n; n.Node == nil && len(n.Pods) == 0 {
 		delete(l.nodes, name)
 	}
-	l.mark(name)
+	l.changed.Insert(name)
+	l.learn(come)
 }
 
 // Node returns a node with the pods on it.
@@ -88,33 +89,6 @@ func (l *Live) Node(name string) Node {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
 	return l.nodes[name]
-}
-
-// Set adds a node, or replaces it and the pods on it. It returns ErrNilObject for a nil node or pod.
-func (l *Live) Set(n Node) error {
-	l.s.c.mu.Lock()
-	defer l.s.c.mu.Unlock()
-	if n.Node == nil || slices.Contains(n.Pods, nil) {
-		return fmt.Errorf("node or pod: %w", ErrNilObject)
-	}
-	l.nodes[n.Node.Name] = n
-	l.mark(n.Node.Name)
-	return nil
-}
-
-// Remove removes a node and the pods on it.
-func (l *Live) Remove(name string) {
-	l.s.c.mu.Lock()
-	defer l.s.c.mu.Unlock()
-	delete(l.nodes, name)
-	l.mark(name)
-}
-
-func (l *Live) mark(name string) {
-	if !l.waits.Has(name) {
-		l.waits.Insert(name)
-		l.dirty = append(l.dirty, name)
-	}
 }
 
 // Put adds objects that the plugins look up, or replaces those of the same name.
@@ -157,14 +131,14 @@ func (l *Live) looked(objects []runtime.Object) {
 		switch o := o.(type) {
 		case *v1.PersistentVolumeClaim, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 		case *storagev1.CSINode:
-			if n, there := l.shown[o.Name]; there {
+			if n, there := l.counted[o.Name]; there {
 				delete(l.s.u.nodes, hostedNode{node: n.Node})
-				l.mark(o.Name)
+				l.changed.Insert(o.Name)
 			}
 		default:
 			clear(l.s.u.kinds)
 			clear(l.s.u.kindOf)
-			clear(l.last)
+			clear(l.next)
 			l.s.drop()
 		}
 	}
@@ -175,7 +149,7 @@ func (l *Live) looked(objects []runtime.Object) {
 func (l *Live) Settle(stop func() bool) error {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
-	return l.settle(nil, stop)
+	return l.settle(stop)
 }
 
 // Find returns the name of the node that kube-scheduler would bind the pod to, or "" if no node takes
@@ -199,9 +173,7 @@ func (l *Live) FindOn(n Node, p *v1.Pod, stop func() bool) (takes bool, err erro
 	if n.Node == nil || p == nil || slices.Contains(n.Pods, nil) {
 		return false, ErrNilObject
 	}
-	for _, p := range n.Pods {
-		l.learn(p)
-	}
+	l.learn(n.Pods)
 	defer func() { // they are gone before the next question
 		for _, p := range n.Pods {
 			delete(l.s.u.known, p)
@@ -235,28 +207,23 @@ func (l *Live) find(p *v1.Pod, stop func() bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	switch t := l.s.tables[k]; {
-	case t == nil && stop():
+	if l.s.tables[k] == nil && stop() {
 		return -1, ErrInterrupted
-	case t != nil && t.hopeless():
-		return -1, nil
 	}
-	n := len(l.s.nodes)
-	t := l.s.table(k, 0, n)
-	if !t.weigh() {
-		t.failed = failure{true, len(l.s.journal)}
+	t := l.s.weighed(k)
+	switch {
+	case t == nil:
 		return -1, nil
-	}
-	if !mounts(p) {
+	case !mounts(p):
 		return l.s.best(t, hashOf(p.Namespace, p.Name)), nil
 	}
-	begin, mounts := l.last[k], l.mounts(p)
+	n, mounts := len(l.s.nodes), l.mounts(p)
 	for i := range n {
 		if i%64 == 63 && stop() {
 			return -1, ErrInterrupted
 		}
-		if at := (begin + i) % n; t.takes(at) && mounts(l.s.nodes[at]) {
-			l.last[k] = at
+		if at := (l.next[k] + i) % n; t.takes(at) && mounts(l.s.nodes[at]) {
+			l.next[k] = at
 			return at, nil
 		}
 	}
@@ -267,117 +234,71 @@ func (l *Live) find(p *v1.Pod, stop func() bool) (int, error) {
 func (l *Live) ready(p *v1.Pod, stop func() bool) (*kind, error) {
 	bare := *p
 	bare.Spec.Volumes = nil
-	for {
-		if err := l.settle(&bare, stop); err != nil {
-			return nil, err
+	l.learn([]*v1.Pod{&bare})
+	if err := l.settle(stop); err != nil {
+		return nil, err
+	}
+	k, err := l.s.u.kind(&bare)
+	delete(l.s.u.kindOf, &bare)
+	return k, err
+}
+
+// learn notes the labels that pods look at. If they bring new ones, all that is known of pods is void.
+func (l *Live) learn(pods []*v1.Pod) {
+	for _, p := range pods {
+		if !finished(p) {
+			l.s.u.learn(p)
 		}
-		if len(l.dirty) == 0 { // otherwise all was made new
-			k, err := l.s.u.kind(&bare)
-			delete(l.s.u.kindOf, &bare)
-			return k, err
-		}
+	}
+	if l.s.u.grown {
+		l.forget()
 	}
 }
 
-// settle takes over the nodes that have changed, and learns what labels the pod looks at.
-func (l *Live) settle(p *v1.Pod, stop func() bool) error {
-	if p != nil {
-		l.learn(p)
+// settle takes over the nodes that have changed.
+func (l *Live) settle(stop func() bool) error {
+	if l.s.mostGone() {
+		l.forget()
 	}
-	for l.learned < len(l.dirty) { // from the beginning if all nodes are made new
+	for _, name := range sets.List(l.changed) {
 		if stop() {
 			return ErrInterrupted
 		}
-		l.learned++
-		n := l.nodes[l.dirty[l.learned-1]]
-		for _, p := range n.Pods {
-			if n.Node == nil {
-				break // it is not there yet, or not any more
-			}
-			if _, known := l.s.u.known[p]; !known && !finished(p) && l.learn(p) {
-				break
-			}
-		}
-	}
-	for len(l.dirty) > 0 {
-		if stop() {
-			return ErrInterrupted
-		}
-		name := l.dirty[0]
-		l.dirty, l.learned = l.dirty[1:], l.learned-1
-		l.waits.Delete(name)
 		if err := l.take(name); err != nil {
 			l.forget()
 			return fmt.Errorf("pods of node %q: %w", name, err)
 		}
+		l.changed.Delete(name)
 	}
 	l.s.refresh()
-	l.trim()
+	l.s.fleet.trim(maxLiveRanked)
 	return nil
-}
-
-// learn notes the labels that a pod looks at. It reports whether all that is known of pods is void.
-func (l *Live) learn(p *v1.Pod) bool {
-	l.s.u.learn(p)
-	void := l.s.u.grown
-	if void {
-		l.forget()
-	}
-	return void
 }
 
 // take takes over one node, and forgets the pods that are not on it any more.
 func (l *Live) take(name string) error {
-	before, known := l.shown[name]
+	before, known := l.counted[name]
 	n := l.nodes[name]
 	switch {
 	case n.Node != nil:
 		if err := l.s.update(n, false); err != nil {
 			return err
 		}
-		l.shown[name] = n
+		l.counted[name] = n
 	case known:
 		l.s.remove(name)
-		delete(l.shown, name)
+		delete(l.counted, name)
 		n.Pods = nil
 	}
 	if known && before.Node != n.Node {
 		delete(l.s.u.nodes, hostedNode{node: before.Node})
 	}
-	if slices.Equal(before.Pods, n.Pods) {
-		return nil
-	}
-	stay := make(map[*v1.Pod]bool, len(n.Pods))
-	for _, p := range n.Pods {
-		stay[p] = true
-	}
 	for _, p := range before.Pods {
-		if !stay[p] {
+		if !slices.Contains(n.Pods, p) {
 			delete(l.s.u.known, p)
 		}
 	}
 	return nil
-}
-
-// trim keeps what is remembered within bounds.
-func (l *Live) trim() {
-	s := l.s
-	s.fleet.trim(maxLiveRanked)
-	if len(s.u.residents)+len(s.u.kinds) < l.sweep {
-		return
-	}
-	used := map[*resident]bool{}
-	for _, st := range s.nodes {
-		if st != nil {
-			for _, it := range st.items {
-				used[it.resident] = true
-			}
-		}
-	}
-	if len(s.u.residents)+len(s.u.kinds) > 2*len(used)+minSweep {
-		l.forget() // the next question begins anew
-	}
-	l.sweep = 2*len(used) + 2*minSweep
 }
 
 // mounts returns whether a node takes the volumes of a pod, by the plugins that look at these.

@@ -56,44 +56,15 @@ func (s *Cluster) Pack(template Node, pod *v1.Pod, count, first, maxNodes int) (
 }
 
 func (s *Cluster) pack(template Node, pod *v1.Pod, count, first, maxNodes int) ([]Placement, error) {
-	k, fresh, err := s.onNew(template, pod)
+	k, err := s.kind(pod)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := s.template(template)
 	if err != nil {
 		return nil, err
 	}
 	return s.place(k, count, first, len(s.nodes), &growth{fresh, maxNodes}), s.u.c.interrupted()
-}
-
-// TakesOnNew reports whether PlaceOnNew would place one pod on one fresh copy of
-// template. The Cluster does not change.
-//
-// It returns ErrNilObject for a nil pod or node.
-func (s *Cluster) TakesOnNew(template Node, pod *v1.Pod) (bool, error) {
-	s.lock()
-	defer s.unlock()
-	k, fresh, err := s.onNew(template, pod)
-	if err != nil {
-		return false, err
-	}
-	at := len(s.nodes)
-	if !k.contested {
-		if t := s.table(k, at, at); t.local {
-			return t.capacity(at, fresh) > 0, nil
-		}
-	}
-	find := s.finder(k)
-	s.push(fresh)
-	takes := find(at, at+1) == at
-	s.pop()
-	return takes, s.u.c.interrupted()
-}
-
-func (s *Cluster) onNew(template Node, pod *v1.Pod) (*kind, *state, error) {
-	k, err := s.kind(pod)
-	if err != nil {
-		return nil, nil, err
-	}
-	fresh, err := s.template(template)
-	return k, fresh, err
 }
 
 // growth is the room for new nodes of a template.

@@ -95,14 +95,14 @@ func shortage(name v1.ResourceName, asks *amounts, n *framework.NodeInfo) string
 	format := resource.DecimalSI
 	switch name {
 	case v1.ResourceCPU:
-		return fmt.Sprintf(" (wants %s, free %s of %s allocatable)", milli(asks.cpu),
+		return fmt.Sprintf(" (wants %s, free %s of %s allocatable)", milli(asks.MilliCPU),
 			milli(n.Allocatable.MilliCPU-n.Requested.MilliCPU), milli(n.Allocatable.MilliCPU))
 	case v1.ResourceMemory:
-		want, has, used, format = asks.memory, n.Allocatable.Memory, n.Requested.Memory, resource.BinarySI
+		want, has, used, format = asks.Memory, n.Allocatable.Memory, n.Requested.Memory, resource.BinarySI
 	case v1.ResourceEphemeralStorage:
-		want, has, used, format = asks.ephemeral, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage, resource.BinarySI
+		want, has, used, format = asks.EphemeralStorage, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage, resource.BinarySI
 	default:
-		want, has, used = asks.scalars[name], n.Allocatable.ScalarResources[name], n.Requested.ScalarResources[name]
+		want, has, used = asks.ScalarResources[name], n.Allocatable.ScalarResources[name], n.Requested.ScalarResources[name]
 	}
 	return fmt.Sprintf(" (wants %s, free %s of %s allocatable)", quantity(want, format), quantity(has-used, format), quantity(has, format))
 }

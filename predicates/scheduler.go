@@ -235,12 +235,8 @@ func (s *Scheduler) place(q *queued) int {
 	at := -1
 	if q.exact != nil {
 		at = s.askPlugins(q)
-	} else if t := s.tables[q.kind]; t == nil || !t.hopeless() {
-		if t = s.table(q.kind, 0, len(s.nodes)); t.weigh() {
-			at = s.best(t, q.hash)
-		} else {
-			t.failed = failure{true, len(s.journal)}
-		}
+	} else if t := s.weighed(q.kind); t != nil {
+		at = s.best(t, q.hash)
 	}
 	if at < 0 {
 		return -1
@@ -250,6 +246,19 @@ func (s *Scheduler) place(q *queued) int {
 		_ = s.c.put(s.c.storage.bindings(q.exact, s.nodes[at].node)) // the stores are in memory and know objects of these types
 	}
 	return at
+}
+
+// weighed returns the table of a kind of pods with all nodes weighed; nil if none takes such a pod.
+func (s *Scheduler) weighed(k *kind) *table {
+	if t := s.tables[k]; t != nil && t.hopeless() {
+		return nil
+	}
+	t := s.table(k, 0, len(s.nodes))
+	if !t.weigh() {
+		t.failed, t.failedAt = true, len(s.journal)
+		return nil
+	}
+	return t
 }
 
 // best returns the node of the highest score among those that take a pod, once all are weighed.
@@ -317,40 +326,43 @@ func (c *Checker) scores(state fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) 
 	return scored
 }
 
-// failure says at which change a kind of pods last found no node.
-type failure struct {
-	known   bool
-	changes int
-}
-
 // hopeless reports whether the pods would find no node now either.
 func (t *table) hopeless() bool {
-	f, journal := &t.failed, t.f.journal
-	if !f.known || f.changes < len(journal) && t.k.needsOthers() {
+	journal := t.f.journal
+	if !t.failed || t.failedAt < len(journal) && t.k.needsOthers() {
 		return false
 	}
-	for _, c := range journal[f.changes:] {
+	for _, c := range journal[t.failedAt:] {
 		if c.of == nil || c.n < 0 {
 			return false
 		}
 	}
-	f.changes = len(journal) // pods that came do not help it
+	t.failedAt = len(journal) // pods that came do not help it
 	return true
 }
 
 // trim keeps what is remembered within bounds.
 func (s *Scheduler) trim() {
 	s.fleet.trim(maxRanked)
+	if s.mostGone() {
+		s.forget()
+	}
+	s.u.trim(len(s.nodes))
+}
+
+// mostGone reports whether most of the pods and kinds of pods that are remembered have long gone.
+func (s *Scheduler) mostGone() bool {
+	remembered := max(len(s.u.known), len(s.u.kindOf), len(s.u.residents)+len(s.u.kinds))
+	if remembered <= maxGonePods {
+		return false
+	}
 	pods := 0
 	for _, st := range s.nodes {
 		if st != nil {
 			pods += st.pods
 		}
 	}
-	if max(len(s.u.known), len(s.u.kindOf)) > 4*pods+10_000 {
-		s.forget() // of pods and kinds of pods that have long gone
-	}
-	s.u.trim(len(s.nodes))
+	return remembered > 4*pods+maxGonePods
 }
 
 // hashOf is a hash of names (FNV-1a), the same in every run.

@@ -245,11 +245,11 @@ func (k *kind) resources(st *state) (least, balanced int64) {
 	if resources > 0 {
 		least = sum / resources
 	}
-	if k.placed.need.cpu == 0 && k.placed.need.memory == 0 {
+	if k.placed.need.MilliCPU == 0 && k.placed.need.Memory == 0 {
 		return least, 0 // not scored
 	}
-	with := balance(st.used.cpu+k.placed.need.cpu, cpu, st.used.memory+k.placed.need.memory, memory)
-	without := balance(st.used.cpu, cpu, st.used.memory, memory)
+	with := balance(st.used.MilliCPU+k.placed.need.MilliCPU, cpu, st.used.Memory+k.placed.need.Memory, memory)
+	without := balance(st.used.MilliCPU, cpu, st.used.Memory, memory)
 	const half = fwk.MaxScore / 2
 	return least, half + (half+with-without)/2
 }

@@ -15,8 +15,7 @@ import (
 // amounts are resources as the scheduler counts them. The scored ones have the scheduler's defaults for
 // containers without requests.
 type amounts struct {
-	cpu, memory, ephemeral  int64 // milli-cores, bytes, bytes
-	scalars                 map[v1.ResourceName]int64
+	framework.Resource
 	scoredCPU, scoredMemory int64
 }
 
@@ -28,18 +27,18 @@ var defaultRequests = v1.ResourceList{
 
 // plus returns a + n*b. The maps of both are left alone.
 func (a amounts) plus(b *amounts, n int64) amounts {
-	a.cpu += n * b.cpu
-	a.memory += n * b.memory
-	a.ephemeral += n * b.ephemeral
+	a.MilliCPU += n * b.MilliCPU
+	a.Memory += n * b.Memory
+	a.EphemeralStorage += n * b.EphemeralStorage
 	a.scoredCPU += n * b.scoredCPU
 	a.scoredMemory += n * b.scoredMemory
-	if len(b.scalars) > 0 {
-		sum := make(map[v1.ResourceName]int64, len(a.scalars)+len(b.scalars))
-		maps.Copy(sum, a.scalars)
-		for name, q := range b.scalars {
+	if len(b.ScalarResources) > 0 {
+		sum := make(map[v1.ResourceName]int64, len(a.ScalarResources)+len(b.ScalarResources))
+		maps.Copy(sum, a.ScalarResources)
+		for name, q := range b.ScalarResources {
 			sum[name] += n * q
 		}
-		a.scalars = sum
+		a.ScalarResources = sum
 	}
 	return a
 }
@@ -135,12 +134,12 @@ func (st *state) room(need *amounts, ignores func(v1.ResourceName) bool) int {
 			n = min(n, max(free, 0)/want)
 		}
 	}
-	bound(need.cpu, all.MilliCPU-used.cpu)
-	bound(need.memory, all.Memory-used.memory)
-	bound(need.ephemeral, all.EphemeralStorage-used.ephemeral)
-	for name, want := range need.scalars {
+	bound(need.MilliCPU, all.MilliCPU-used.MilliCPU)
+	bound(need.Memory, all.Memory-used.Memory)
+	bound(need.EphemeralStorage, all.EphemeralStorage-used.EphemeralStorage)
+	for name, want := range need.ScalarResources {
 		if ignores == nil || !ignores(name) {
-			bound(want, all.ScalarResources[name]-used.scalars[name])
+			bound(want, all.ScalarResources[name]-used.ScalarResources[name])
 		}
 	}
 	return int(min(max(n, 0), math.MaxInt32))

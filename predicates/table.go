@@ -29,7 +29,8 @@ type table struct {
 	hosts    int      // how many of them are over single nodes
 	classes  []*class // by shape, or by node where picky; the first is that of no node
 	numbered int      // classes there have been
-	failed   failure
+	failed   bool     // no node was found for the pods, at this change of the journal
+	failedAt int
 
 	from      int     // the first node of the range
 	ranged    bool    // there is one

@@ -84,7 +84,8 @@ func (r *rooms) find(pod *v1.Pod) (workloadspread.Room, error) {
 	if room, known := r.full[pod]; known {
 		return room, nil
 	}
-	placed, err := r.cluster.Fork().Place(pod, 1, 0, r.cluster.Len())
+	trial := r.cluster.Fork()
+	placed, err := trial.Place(pod, 1, 0, trial.Len())
 	if err != nil {
 		return workloadspread.RoomUnknown, err
 	}
@@ -93,11 +94,11 @@ func (r *rooms) find(pod *v1.Pod) (workloadspread.Room, error) {
 	}
 	room := workloadspread.RoomNone
 	for _, template := range r.growing {
-		takes, err := r.cluster.TakesOnNew(template, pod)
+		placed, err := trial.PlaceOnNew(template, pod, 1, 1)
 		if err != nil {
 			return workloadspread.RoomUnknown, err
 		}
-		if takes {
+		if len(placed) > 0 {
 			room = workloadspread.RoomByAutoscaler
 			break
 		}
