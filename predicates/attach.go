@@ -271,13 +271,13 @@ func (c *Checker) attaches(st *state, p *v1.Pod) bool {
 	if len(limits) == 0 || len(p.Spec.Volumes) == 0 || !c.rules.attach {
 		return true
 	}
-	volumes := func(p *v1.Pod) *resident {
-		return &resident{attaches: of.attachmentsOf(p, func(*v1.Volume) bool { return false })}
+	volumes := func(p *v1.Pod) *boundPod {
+		return &boundPod{attaches: of.attachmentsOf(p, func(*v1.Volume) bool { return false })}
 	}
 	now := &state{shape: &shape{limits: limits}}
 	var pods []*v1.Pod
 	for _, it := range st.items {
-		now.items = append(now.items, item{resident: volumes(it.info.Pod), n: it.n})
+		now.items = append(now.items, item{boundPod: volumes(it.info.Pod), n: it.n})
 		pods = append(pods, it.info.Pod)
 	}
 	now.leftovers = of.leftovers(st.node, pods)

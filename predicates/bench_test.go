@@ -191,7 +191,7 @@ func BenchmarkPlaceOneByOne(b *testing.B) {
 			o := newNaive(b)
 			nodes := benchNodes(100, 25)
 			for b.Loop() {
-				w := world(nodes).copy()
+				w := naiveCluster(nodes).copy()
 				for k := range 10 {
 					w, _ = o.place(w, benchPod(k, 0), n/10, 0, len(w))
 				}

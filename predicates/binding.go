@@ -25,7 +25,7 @@ func (c *Checker) BindClaims(pod *v1.Pod, node *v1.Node) error {
 
 // bindings are the claims and volumes as they are once the pod runs on the node, those that change.
 func (s *storage) bindings(pod *v1.Pod, node *v1.Node) []runtime.Object {
-	node = s.dressed(node)
+	node = s.withDriverLabels(node)
 	var waiting []*v1.PersistentVolumeClaim
 	for i := range pod.Spec.Volumes {
 		c, known := s.claim(pod.Namespace + "/" + claimName(pod, &pod.Spec.Volumes[i]))
@@ -39,7 +39,7 @@ func (s *storage) bindings(pod *v1.Pod, node *v1.Node) []runtime.Object {
 	var changed []runtime.Object
 	chosen := map[string]*v1.PersistentVolume{}
 	for _, c := range waiting {
-		pv := s.free(c, node, chosen)
+		pv := s.freeVolume(c, node, chosen)
 		if pv == nil {
 			pv = s.provisioned(c, node)
 		}
@@ -52,9 +52,9 @@ func (s *storage) bindings(pod *v1.Pod, node *v1.Node) []runtime.Object {
 	return changed
 }
 
-// free returns the volume made beforehand that the scheduler binds a claim to on a node; nil if
+// freeVolume returns the volume made beforehand that the scheduler binds a claim to on a node; nil if
 // there is none.
-func (s *storage) free(c *v1.PersistentVolumeClaim, node *v1.Node, taken map[string]*v1.PersistentVolume) *v1.PersistentVolume {
+func (s *storage) freeVolume(c *v1.PersistentVolumeClaim, node *v1.Node, taken map[string]*v1.PersistentVolume) *v1.PersistentVolume {
 	class := volume.GetPersistentVolumeClaimClass(c)
 	if !s.static.Has(class) {
 		return nil

@@ -47,7 +47,7 @@ func (b byPod[T]) get(p *v1.Pod) (is T, known bool, err error) {
 func (b byPod[T]) put(p *v1.Pod, is T) { b[p] = found[T]{markPod(p), is} }
 
 // checked makes the Checker forget everything if an object was changed.
-func (u *universe) checked(err error) error {
+func (u *index) checked(err error) error {
 	if err != nil && u.c.shared == u {
 		u.c.shared = nil
 	}

@@ -81,7 +81,7 @@ type Checker struct {
 	// preemption is the plugin that preempts; nil: the profile has none.
 	preemption *defaultpreemption.DefaultPreemption
 	hidden     []replaced       // by the trial under way
-	shared     *universe        // of the Clusters that are made; nil: to be made anew
+	shared     *index           // of the Clusters that are made; nil: to be made anew
 	nodeKeys   sets.Set[string] // node label keys that the profile and objects look at
 
 	// These tell how often all PreFilter plugins ran for a pod, and all Filter plugins for a pod and a
@@ -116,7 +116,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 	if c.rules, err = rulesOf(profile); err != nil {
 		return nil, err
 	}
-	c.look(c.rules.nodeKeys)
+	c.addNodeKeys(c.rules.nodeKeys)
 	if err := c.put(o.Objects); err != nil {
 		return nil, err
 	}
@@ -177,8 +177,8 @@ func (c *Checker) hasFilter(name string) bool {
 	return slices.ContainsFunc(c.filters, func(f fwk.FilterPlugin) bool { return f.Name() == name })
 }
 
-// look records node label keys that the profile and objects look at.
-func (c *Checker) look(keys []string) {
+// addNodeKeys records node label keys that the profile and objects look at.
+func (c *Checker) addNodeKeys(keys []string) {
 	c.storage.watchTopology(keys)
 	c.nodeKeys.Insert(keys...)
 }

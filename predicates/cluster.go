@@ -39,7 +39,7 @@ func (c *Checker) Cluster(nodes []Node) *Cluster {
 }
 
 func (c *Checker) cluster(nodes []Node) *Cluster {
-	s := &Cluster{fleet: c.universe(nodes).fleet()}
+	s := &Cluster{fleet: c.index(nodes).fleet()}
 	s.add(nodes)
 	return s
 }
@@ -109,7 +109,7 @@ func (s *Cluster) add(nodes []Node) int {
 			s.fail(fmt.Errorf("node %d: %w", i, ErrNilObject))
 			return first
 		}
-		st, err := s.u.hosted(n, false)
+		st, err := s.u.stateOf(n, false)
 		if err != nil {
 			s.fail(fmt.Errorf("pods of node %q: %w", n.Node.Name, err))
 			return first
@@ -125,12 +125,12 @@ func (s *Cluster) template(t Node) (*state, error) {
 	if t.Node == nil {
 		return nil, fmt.Errorf("template: %w", ErrNilObject)
 	}
-	st, err := s.u.hosted(t, true)
+	st, err := s.u.stateOf(t, true)
 	if err != nil {
 		return nil, fmt.Errorf("pods of template %q: %w", t.Node.Name, err)
 	}
 	for _, it := range st.items {
-		s.meet(it.terms)
+		s.addTerms(it.terms)
 	}
 	s.refresh()
 	return st, nil

@@ -283,7 +283,7 @@ func (s *Cluster) replace(t *testing.T, id int, n Node) {
 	t.Helper()
 	s.lock()
 	defer s.unlock()
-	st, err := s.u.hosted(n, false)
+	st, err := s.u.stateOf(n, false)
 	if err != nil {
 		t.Fatal(err)
 	}

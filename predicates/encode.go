@@ -83,8 +83,8 @@ func (e *encoder) placed(p *v1.Pod) {
 	e.spec.Containers, e.spec.InitContainers = e.containers, e.initContainers
 }
 
-// resident encodes a pod that is on a node: what it takes and repels there.
-func (e *encoder) resident(p *v1.Pod, keys sets.Set[string], r *resident, own map[string]int) ([]byte, error) {
+// boundPod encodes a pod that is on a node: what it takes and repels there.
+func (e *encoder) boundPod(p *v1.Pod, keys sets.Set[string], r *boundPod, own map[string]int) ([]byte, error) {
 	e.start(p, keys)
 	e.amounts(&r.need)
 	e.own(own)

@@ -113,7 +113,7 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 		if err := s.u.c.interrupted(); err != nil {
 			return nil, err
 		}
-		s.u.c.told(Step{Doing: "matching pods with node groups", Done: matched, Total: len(pods), Of: "pods"})
+		s.u.c.report(Step{Doing: "matching pods with node groups", Done: matched, Total: len(pods), Of: "pods"})
 		matched += len(f.kinds[i].Pods)
 		q := question{s: s, k: k}
 		if !k.contested {
@@ -201,7 +201,7 @@ func (q *question) answer(fresh candidate) []Reason {
 			q.answers = q.k.answers
 		}
 		q.keys = compacted(slices.Concat(nodeKeysOf(q.k.info.Pod, false), q.s.u.c.rules.nodeKeys))
-		for _, c := range q.table.censuses {
+		for _, c := range q.table.counters {
 			q.keys = withoutHost(append(q.keys, c.key))
 		}
 	}
@@ -246,8 +246,8 @@ func (t *table) refusals(st *state) (all []*fwk.Status) {
 			all = append(all, fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
 		}
 	}
-	t.onNew(st, func(at *standing) {
-		for i, c := range t.censuses {
+	t.onNew(st, func(at *bucket) {
+		for i, c := range t.counters {
 			switch {
 			case c.role != mustSpread || !t.refuses(at, i):
 			case at.class.has[i]:
@@ -263,7 +263,7 @@ func (t *table) refusals(st *state) (all []*fwk.Status) {
 			role    role
 			message string
 		}{{avoids, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch}, {repelled, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch}} {
-			for i, c := range t.censuses {
+			for i, c := range t.counters {
 				if c.role == by.role && t.refuses(at, i) {
 					add(names.InterPodAffinity, by.message)
 				}

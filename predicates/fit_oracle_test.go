@@ -7,7 +7,7 @@ import (
 )
 
 // sameFits compares Fits with the oracle for every pod and template.
-func sameFits(t *testing.T, o *naive, c *Checker, w world, s *Cluster, templates []Node, pods []*v1.Pod) {
+func sameFits(t *testing.T, o *naive, c *Checker, w naiveCluster, s *Cluster, templates []Node, pods []*v1.Pod) {
 	t.Helper()
 	fit, err := s.Fits(templates, pods)
 	if err != nil {
@@ -32,7 +32,7 @@ func TestFitsEqualTheSchedulerAskedOneByOne(t *testing.T) {
 	c := newChecker(t, Options{})
 	for seed := range uint64(rounds(t, 400)) {
 		d := newDice(seed)
-		w := world(d.nodes(d.IntN(6)))
+		w := naiveCluster(d.nodes(d.IntN(6)))
 		templates := []Node{d.template(), d.template(), d.template()}
 		templates = append(templates, d.relabelled(templates[0]), d.relabelled(templates[1]))
 		var pods []*v1.Pod

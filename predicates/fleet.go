@@ -10,18 +10,18 @@ import (
 
 // fleet is nodes with the pods on them, and what kinds of pods think of them.
 type fleet struct {
-	u       *universe
-	version int      // of the universe's shapes, when those of the nodes were taken
+	u       *index
+	version int      // of the index's shapes, when those of the nodes were taken
 	nodes   []*state // nil if there is none
 	closed  []bool   // nodes that take no pods; those beyond its end are open
-	// hosts counts real nodes by hostname, and alike the hostnames that several have. lent says that
+	// hosts counts real nodes by hostname, and alike the hostnames that several have. sharedHosts says that
 	// hosts is not the fleet's own.
-	hosts map[string]int
-	alike int
-	lent  bool
-	// terms are those of pods on the nodes, or that were there, and met says which these are, by id.
-	terms []*terms
-	met   []bool
+	hosts       map[string]int
+	alike       int
+	sharedHosts bool
+	// terms are those of pods on the nodes, or that were there, and hasTerms says which these are, by id.
+	terms    []*terms
+	hasTerms []bool
 	// journal lists what has changed since the first of the tables that counts pods was made; counted says
 	// that there is one.
 	journal []change
@@ -35,7 +35,7 @@ type fleet struct {
 // these, because it is another one.
 type change struct {
 	at, n    int
-	of       *resident
+	pod      *boundPod
 	from, to *state
 }
 
@@ -49,7 +49,7 @@ func (f *fleet) trim(most int) {
 	}
 }
 
-func (u *universe) fleet() fleet {
+func (u *index) fleet() fleet {
 	return fleet{u: u, version: u.version, hosts: map[string]int{}, tables: map[*kind]*table{}}
 }
 
@@ -65,9 +65,9 @@ func (f *fleet) fork() fleet {
 }
 
 func (f *fleet) copy() fleet {
-	f.lent = true
+	f.sharedHosts = true
 	c := *f
-	c.nodes, c.closed, c.met, c.terms = slices.Clone(f.nodes), slices.Clone(f.closed), slices.Clone(f.met), slices.Clip(f.terms)
+	c.nodes, c.closed, c.hasTerms, c.terms = slices.Clone(f.nodes), slices.Clone(f.closed), slices.Clone(f.hasTerms), slices.Clip(f.terms)
 	c.journal, c.counted, c.tables, c.base, c.frozen = nil, false, map[*kind]*table{}, nil, nil
 	return c
 }
@@ -124,20 +124,20 @@ func (f *fleet) set(at int, to *state) {
 		f.nodes[at], f.frozen = to, nil
 		return
 	}
-	f.host(from, -1)
-	f.host(to, 1)
+	f.countHostname(from, -1)
+	f.countHostname(to, 1)
 	if to != nil {
 		for _, it := range to.items {
-			f.meet(it.terms)
+			f.addTerms(it.terms)
 		}
 	}
 	f.log(change{at: at, from: from, to: to})
 }
 
 // put adds pods to a node or, below zero, takes them away.
-func (f *fleet) put(at int, r *resident, n int) {
+func (f *fleet) put(at int, r *boundPod, n int) {
 	from := f.nodes[at]
-	f.meet(r.terms)
+	f.addTerms(r.terms)
 	f.log(change{at, n, r, from, from.with(r, n)})
 }
 
@@ -172,31 +172,31 @@ func (f *fleet) restore(nodes []*state, version int) {
 	f.refresh()
 }
 
-// meet notes the terms of pods that come.
-func (f *fleet) meet(t *terms) {
+// addTerms notes the terms of pods that come.
+func (f *fleet) addTerms(t *terms) {
 	if t == nil {
 		return
 	}
-	for len(f.met) <= t.id {
-		f.met = append(f.met, false)
+	for len(f.hasTerms) <= t.id {
+		f.hasTerms = append(f.hasTerms, false)
 	}
-	if !f.met[t.id] {
-		f.met[t.id] = true
+	if !f.hasTerms[t.id] {
+		f.hasTerms[t.id] = true
 		f.terms = append(f.terms, t)
 	}
 }
 
-// host counts the hostname of a node. Copies of templates have one of their own.
-func (f *fleet) host(st *state, by int) {
-	if st == nil || st.of != nil {
+// countHostname counts the hostname of a node. Copies of templates have one of their own.
+func (f *fleet) countHostname(st *state, by int) {
+	if st == nil || st.template != nil {
 		return
 	}
 	host, has := st.node.Labels[v1.LabelHostname]
 	if !has {
 		return
 	}
-	if f.lent {
-		f.hosts, f.lent = maps.Clone(f.hosts), false
+	if f.sharedHosts {
+		f.hosts, f.sharedHosts = maps.Clone(f.hosts), false
 	}
 	before, alike := f.hosts[host], f.alike
 	f.hosts[host] += by
@@ -211,10 +211,10 @@ func (f *fleet) host(st *state, by int) {
 
 // object returns the node object of a node.
 func (f *fleet) object(at int, st *state) *v1.Node {
-	if st.of == nil {
+	if st.template == nil {
 		return st.node
 	}
-	return f.u.c.storage.dressed(freshNode(st.of, freshName(st.of, at)))
+	return f.u.c.storage.withDriverLabels(freshNode(st.template, freshName(st.template, at)))
 }
 
 // infos returns the scheduler's view of every node that there is.
@@ -229,7 +229,7 @@ func (f *fleet) infos() []fwk.NodeInfo {
 }
 
 func (f *fleet) info(at int, st *state) fwk.NodeInfo {
-	if st.of == nil {
+	if st.template == nil {
 		return st.nodeInfo()
 	}
 	return st.onNode(f.object(at, st))

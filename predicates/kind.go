@@ -13,8 +13,8 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// resident stands for equal pods that are on nodes.
-type resident struct {
+// boundPod stands for equal pods that are on nodes.
+type boundPod struct {
 	id   int // in order of appearance, for stable orders
 	info *framework.PodInfo
 	need amounts
@@ -39,9 +39,9 @@ type kind struct {
 	info *framework.PodInfo
 	// placed stands for the pod once it is on a node: without claims of its own,
 	// so that equal pods stay equal there.
-	placed *resident
+	placed *boundPod
 
-	// asks is what the scheduler wants free on the node. (resident.need is what a
+	// asks is what the scheduler wants free on the node. (boundPod.need is what a
 	// pod takes once it is there, its status counted.)
 	asks amounts
 	// picky says that the pod tells single nodes apart: it picks them by name. only are the names
@@ -60,20 +60,20 @@ type kind struct {
 	// of them.
 	answers map[string][]Reason
 
-	// own are the pod's rules about other pods, others those that they have about it, and met which of
+	// own are the pod's rules about other pods, others those that they have about it, and rulesByTerms which of
 	// these their terms are. broken: a rule of the pod cannot be read.
 	own             []*rule
 	others          []*rule
-	met             map[*terms][]*rule
+	rulesByTerms    map[*terms][]*rule
 	sought          []fwk.AffinityTerm
 	preferred       *nodeaffinity.PreferredSchedulingTerms // of nodes
 	broken          bool
 	systemDefaulted bool // the spread constraints are the built-in ones
 }
 
-func (u *universe) newKind(p *v1.Pod, placed *resident) *kind {
+func (u *index) newKind(p *v1.Pod, placed *boundPod) *kind {
 	info, err := framework.NewPodInfo(p)
-	k := &kind{info: info, placed: placed, asks: asksOf(p), turnedAway: map[string]bool{}, met: map[*terms][]*rule{}}
+	k := &kind{info: info, placed: placed, asks: asksOf(p), turnedAway: map[string]bool{}, rulesByTerms: map[*terms][]*rule{}}
 	k.broken = err != nil && u.c.rules.affine
 	k.picky = picksNodes(p) || u.scored() && slices.ContainsFunc(preferredNodes(p), func(t v1.PreferredSchedulingTerm) bool {
 		return onHost(&v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{t.Preference}})
@@ -123,7 +123,7 @@ func portsOf(p *v1.Pod) fwk.HostPortInfo {
 }
 
 // room returns how many pods of a kind a node takes by its resources, ports and volumes.
-func (u *universe) room(k *kind, st *state) int {
+func (u *index) room(k *kind, st *state) int {
 	n, rules := math.MaxInt32, &u.c.rules
 	if rules.resources {
 		n = st.room(&k.asks, rules.ignores)

@@ -102,7 +102,7 @@ func (l *Live) Put(objects ...runtime.Object) error {
 	if l.s.c.storage.topologyKeys.Len() > topology {
 		l.forget() // nodes look different
 	}
-	l.looked(objects)
+	l.objectsChanged(objects)
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (l *Live) Drop(objects ...runtime.Object) error {
 	if err := l.s.c.drop(objects); err != nil {
 		return err
 	}
-	l.looked(objects)
+	l.objectsChanged(objects)
 	return nil
 }
 
@@ -125,14 +125,14 @@ func (l *Live) HasClaim(namespace, name string) bool {
 	return there
 }
 
-// looked makes void what depends on objects: no table does on volumes and claims.
-func (l *Live) looked(objects []runtime.Object) {
+// objectsChanged makes void what depends on objects: no table does on volumes and claims.
+func (l *Live) objectsChanged(objects []runtime.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *v1.PersistentVolumeClaim, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 		case *storagev1.CSINode:
 			if n, there := l.counted[o.Name]; there {
-				delete(l.s.u.nodes, hostedNode{node: n.Node})
+				delete(l.s.u.nodes, stateKey{node: n.Node})
 				l.changed.Insert(o.Name)
 			}
 		default:
@@ -144,12 +144,12 @@ func (l *Live) looked(objects []runtime.Object) {
 	}
 }
 
-// Settle takes over what has changed, so that the next question does not have to. Once stop returns
+// Sync takes over what has changed, so that the next question does not have to. Once stop returns
 // true it returns ErrInterrupted; what it has done is not lost.
-func (l *Live) Settle(stop func() bool) error {
+func (l *Live) Sync(stop func() bool) error {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
-	return l.settle(stop)
+	return l.sync(stop)
 }
 
 // Find returns the name of the node that kube-scheduler would bind the pod to, or "" if no node takes
@@ -162,7 +162,7 @@ func (l *Live) Find(p *v1.Pod, stop func() bool) (string, error) {
 	if err != nil || at < 0 {
 		return "", err
 	}
-	return l.s.seats[at].name, nil
+	return l.s.entries[at].name, nil
 }
 
 // FindOn reports whether the node would take the pod if it were one more. It must have another name
@@ -188,12 +188,12 @@ func (l *Live) FindOn(n Node, p *v1.Pod, stop func() bool) (takes bool, err erro
 		return false, err
 	}
 	for _, it := range st.items {
-		l.s.meet(it.terms)
+		l.s.addTerms(it.terms)
 	}
-	l.s.host(st, 1)
-	defer l.s.host(st, -1)
+	l.s.countHostname(st, 1)
+	defer l.s.countHostname(st, -1)
 	t := l.s.table(k, 0, len(l.s.nodes))
-	t.onNew(st, func(at *standing) {
+	t.onNew(st, func(at *bucket) {
 		takes = t.rate(len(l.s.nodes), st) != rejected && t.passes(at)
 	})
 	return takes && (!mounts(p) || l.mounts(p)(st)), nil
@@ -235,7 +235,7 @@ func (l *Live) ready(p *v1.Pod, stop func() bool) (*kind, error) {
 	bare := *p
 	bare.Spec.Volumes = nil
 	l.learn([]*v1.Pod{&bare})
-	if err := l.settle(stop); err != nil {
+	if err := l.sync(stop); err != nil {
 		return nil, err
 	}
 	k, err := l.s.u.kind(&bare)
@@ -255,8 +255,8 @@ func (l *Live) learn(pods []*v1.Pod) {
 	}
 }
 
-// settle takes over the nodes that have changed.
-func (l *Live) settle(stop func() bool) error {
+// sync takes over the nodes that have changed.
+func (l *Live) sync(stop func() bool) error {
 	if l.s.mostGone() {
 		l.forget()
 	}
@@ -264,7 +264,7 @@ func (l *Live) settle(stop func() bool) error {
 		if stop() {
 			return ErrInterrupted
 		}
-		if err := l.take(name); err != nil {
+		if err := l.apply(name); err != nil {
 			l.forget()
 			return fmt.Errorf("pods of node %q: %w", name, err)
 		}
@@ -275,8 +275,8 @@ func (l *Live) settle(stop func() bool) error {
 	return nil
 }
 
-// take takes over one node, and forgets the pods that are not on it any more.
-func (l *Live) take(name string) error {
+// apply takes over one node, and forgets the pods that are not on it any more.
+func (l *Live) apply(name string) error {
 	before, known := l.counted[name]
 	n := l.nodes[name]
 	switch {
@@ -291,7 +291,7 @@ func (l *Live) take(name string) error {
 		n.Pods = nil
 	}
 	if known && before.Node != n.Node {
-		delete(l.s.u.nodes, hostedNode{node: before.Node})
+		delete(l.s.u.nodes, stateKey{node: before.Node})
 	}
 	for _, p := range before.Pods {
 		if !slices.Contains(n.Pods, p) {

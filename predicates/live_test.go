@@ -12,20 +12,20 @@ import (
 
 func never() bool { return false }
 
-// liveWorld is a cluster that changes at random, and the oracle about it: the scheduler's plugins asked
+// liveHarness is a cluster that changes at random, and the oracle about it: the scheduler's plugins asked
 // from scratch about every node.
-type liveWorld struct {
+type liveHarness struct {
 	*dice
 	t      *testing.T
 	node   func() Node // draws one
 	o      *naive
 	l      *Live
-	w      world
+	w      naiveCluster
 	asked  int
 	passed int
 }
 
-func (x *liveWorld) set(i int) {
+func (x *liveHarness) set(i int) {
 	x.w[i].Pods = x.w[i].Pods[:len(x.w[i].Pods):len(x.w[i].Pods)]
 	if err := x.l.Set(x.w[i]); err != nil {
 		x.t.Fatal(err)
@@ -33,7 +33,7 @@ func (x *liveWorld) set(i int) {
 }
 
 // setOr sets a node anew, or only what has changed of it.
-func (x *liveWorld) setOr(i int, change func()) {
+func (x *liveHarness) setOr(i int, change func()) {
 	if x.one(2) {
 		x.set(i)
 	} else {
@@ -42,7 +42,7 @@ func (x *liveWorld) setOr(i int, change func()) {
 }
 
 // event changes a node, the pods on one, or which nodes there are.
-func (x *liveWorld) event(pod func() *v1.Pod) {
+func (x *liveHarness) event(pod func() *v1.Pod) {
 	if len(x.w) == 0 || x.one(6) {
 		x.w = append(x.w, x.node())
 		x.set(len(x.w) - 1)
@@ -90,7 +90,7 @@ func (x *liveWorld) event(pod func() *v1.Pod) {
 }
 
 // ask compares one answer.
-func (x *liveWorld) ask(p *v1.Pod) {
+func (x *liveHarness) ask(p *v1.Pod) {
 	name, err := x.l.Find(p, never)
 	if err != nil {
 		x.t.Fatal(err)
@@ -116,7 +116,7 @@ func (x *liveWorld) ask(p *v1.Pod) {
 }
 
 // askOn compares the answer about one node more.
-func (x *liveWorld) askOn(p *v1.Pod) {
+func (x *liveHarness) askOn(p *v1.Pod) {
 	more := x.node()
 	got, err := x.l.FindOn(more, p, never)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestLiveEqualsThePluginsFromScratch(t *testing.T) {
 	for seed := range uint64(rounds(t, 600)) {
 		d := newDice(8e6 + seed)
 		t.Logf("seed %d", seed)
-		x := &liveWorld{dice: d, t: t, o: o, l: c.Live(), node: func() Node { return d.nodes(1)[0] }}
+		x := &liveHarness{dice: d, t: t, o: o, l: c.Live(), node: func() Node { return d.nodes(1)[0] }}
 		for _, n := range d.nodes(d.IntN(5)) {
 			x.w = append(x.w, n)
 			x.set(len(x.w) - 1)
@@ -177,7 +177,7 @@ func TestLiveKnowsVolumes(t *testing.T) {
 			d.claim(name)
 		}
 		o, c := newNaive(t), newChecker(t, Options{})
-		x := &liveWorld{dice: d.dice, t: t, o: o, l: c.Live()}
+		x := &liveHarness{dice: d.dice, t: t, o: o, l: c.Live()}
 		put := func() {
 			for _, object := range d.objects {
 				o.add(t, asRead(object))
@@ -290,19 +290,19 @@ func TestLiveForgetsWhatIsGone(t *testing.T) {
 			}
 		}
 	}
-	if err := l.Settle(never); err != nil {
+	if err := l.Sync(never); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(l.s.u.known); got > 50 {
 		t.Errorf("%d pods are known, 50 exist", got)
 	}
-	if got := len(l.s.u.residents); got > 4*50+maxGonePods {
+	if got := len(l.s.u.boundPods); got > 4*50+maxGonePods {
 		t.Errorf("%d kinds on nodes are known, 50 exist", got)
 	}
 	if got := len(l.s.u.kinds); got > 4*50+maxGonePods {
 		t.Errorf("%d kinds to place are known, 50 exist", got)
 	}
-	if len(l.s.seats) > 51 {
-		t.Errorf("%d seats for 50 nodes", len(l.s.seats))
+	if len(l.s.entries) > 51 {
+		t.Errorf("%d entries for 50 nodes", len(l.s.entries))
 	}
 }

@@ -11,25 +11,25 @@ import (
 // What was found out about objects is kept from Cluster to Cluster, by the objects
 // themselves: they must not change.
 
-// look stands for pods that are equal to the filters with all of their labels, but for a node that they
+// form stands for pods that are equal to the filters with all of their labels, but for a node that they
 // name.
-type look struct{ podKeys []string }
+type form struct{ podKeys []string }
 
-// Bounds of what a universe remembers, beside what there is at one time.
+// Bounds of what an index remembers, beside what there is at one time.
 const (
 	maxGonePods   = 10_000
 	maxGoneStates = 10_000
 )
 
-// universe returns the one that Clusters of these nodes share with earlier ones.
-func (c *Checker) universe(nodes []Node) *universe {
+// index returns the one that Clusters of these nodes share with earlier ones.
+func (c *Checker) index(nodes []Node) *index {
 	pods := 0
 	for i := range nodes {
 		pods += len(nodes[i].Pods)
 	}
 	u := c.shared
-	if u == nil || u.volumes || max(len(u.known), len(u.looks)) > 2*u.most+maxGonePods {
-		u = newUniverse(c, nil)
+	if u == nil || u.volumes || max(len(u.known), len(u.forms)) > 2*u.most+maxGonePods {
+		u = newIndex(c, nil)
 		c.shared = u
 	}
 	u.trim(len(nodes))
@@ -38,7 +38,7 @@ func (c *Checker) universe(nodes []Node) *universe {
 }
 
 // trim forgets nodes that have long gone.
-func (u *universe) trim(nodes int) {
+func (u *index) trim(nodes int) {
 	if len(u.nodes) > 4*nodes+maxGoneStates {
 		clear(u.nodes)
 	}
@@ -49,9 +49,9 @@ func looksUpVolumes(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return attached(v) || volumeChecked(p, &v) })
 }
 
-// lookOf returns what a pod looks like; nil for one whose volumes must be looked up.
-func (u *universe) lookOf(p *v1.Pod) (*look, error) {
-	if l, there, err := u.looks.get(p); err != nil {
+// formOf returns what a pod looks like; nil for one whose volumes must be looked up.
+func (u *index) formOf(p *v1.Pod) (*form, error) {
+	if l, there, err := u.forms.get(p); err != nil {
 		return nil, u.checked(ErrChangedObject)
 	} else if there {
 		return l, nil
@@ -64,17 +64,17 @@ func (u *universe) lookOf(p *v1.Pod) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := u.byLook[string(key)]
+	l := u.byForm[string(key)]
 	if l == nil {
-		l = &look{podKeysOf(p, false)}
-		u.byLook[string(key)] = l
+		l = &form{podKeysOf(p, false)}
+		u.byForm[string(key)] = l
 	}
-	u.looks.put(p, l)
+	u.forms.put(p, l)
 	return l, nil
 }
 
-// free returns the pod bound to no node.
-func (u *universe) free(p *v1.Pod) *v1.Pod {
+// unboundOf returns the pod bound to no node.
+func (u *index) unboundOf(p *v1.Pod) *v1.Pod {
 	if p.Spec.NodeName == "" {
 		return p
 	}
@@ -96,23 +96,23 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 	for _, t := range s.terms {
 		keys.Insert(t.looksAt...)
 	}
-	looks := make([]*look, len(pods))
+	forms := make([]*form, len(pods))
 	for i, p := range pods {
 		if p == nil {
 			return nil, nil, fmt.Errorf("pod %d: %w", i, ErrNilObject)
 		}
 		var err error
-		if looks[i], err = u.lookOf(p); err != nil {
+		if forms[i], err = u.formOf(p); err != nil {
 			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		if looks[i] == nil {
+		if forms[i] == nil {
 			keys.Insert(podKeysOf(p, false)...)
 			u.c.storage.seen(p)
 		} else {
-			keys.Insert(looks[i].podKeys...)
+			keys.Insert(forms[i].podKeys...)
 		}
 	}
-	index, byLook := map[string]int{}, map[*look]int{}
+	index, byForm := map[string]int{}, map[*form]int{}
 	kindOf := make([]int, len(pods))
 	var sizes []int
 	var kinds []Kind
@@ -121,8 +121,8 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 		if moved {
 			node = ""
 		}
-		k, known := byLook[looks[i]]
-		if !known || looks[i] == nil || node != "" {
+		k, known := byForm[forms[i]]
+		if !known || forms[i] == nil || node != "" {
 			key, err := u.enc.pending(p, keys, false, node, u.c)
 			if err != nil {
 				return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
@@ -131,13 +131,13 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 				k = len(kinds)
 				index[string(key)] = k
 				if moved {
-					p = u.free(p)
+					p = u.unboundOf(p)
 				}
 				kinds = append(kinds, Kind{Pod: p})
 				sizes = append(sizes, 0)
 			}
 			if node == "" {
-				byLook[looks[i]] = k
+				byForm[forms[i]] = k
 			}
 		}
 		kindOf[i] = k

@@ -278,7 +278,7 @@ func TestLittleIsRememberedOfWhatIsGone(t *testing.T) {
 		if _, err := c.Fits(nodes, nil, nodes[0].Pods); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(c.shared.known), len(c.shared.looks), len(c.shared.nodes))
+		most = max(most, len(c.shared.known), len(c.shared.forms), len(c.shared.nodes))
 	}
 	if most < 150 || most > 3*(2*150+maxGonePods)/2 {
 		t.Errorf("%d objects are remembered at one time", most)

@@ -45,7 +45,7 @@ func (c *Checker) put(objects []runtime.Object) error {
 		c.storage.note(o)
 		keys := withoutHost(c.rules.object(o))
 		c.storage.nodeKeys.Insert(keys...)
-		c.look(keys)
+		c.addNodeKeys(keys)
 	}
 	return nil
 }

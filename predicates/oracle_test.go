@@ -77,20 +77,20 @@ func (o *naive) add(t testing.TB, object runtime.Object) {
 	}
 }
 
-// world is a cluster of the naive kind: nodes with unique names, each with the
+// naiveCluster is a cluster as the oracle has it: nodes with unique names, each with the
 // pods on it.
-type world []Node
+type naiveCluster []Node
 
-func (w world) copy() world {
-	c := make(world, len(w))
+func (w naiveCluster) copy() naiveCluster {
+	c := make(naiveCluster, len(w))
 	for i, n := range w {
 		c[i] = Node{Node: n.Node, Pods: append([]*v1.Pod(nil), n.Pods...)}
 	}
 	return c
 }
 
-// show makes the world what the plugins see.
-func (o *naive) show(w world) *cache.Snapshot {
+// show makes the cluster what the plugins see.
+func (o *naive) show(w naiveCluster) *cache.Snapshot {
 	var nodes []*v1.Node
 	var pods []*v1.Pod
 	for _, n := range w {
@@ -109,13 +109,13 @@ func (o *naive) show(w world) *cache.Snapshot {
 	return snap
 }
 
-// fits answers whether the pod passes node i of the world.
-func (o *naive) fits(w world, pod *v1.Pod, i int) bool {
+// fits answers whether the pod passes node i of the cluster.
+func (o *naive) fits(w naiveCluster, pod *v1.Pod, i int) bool {
 	return o.first(w, pod, i, i+1) == i
 }
 
 // first returns the first node of lo..hi the pod passes, or -1.
-func (o *naive) first(w world, pod *v1.Pod, lo, hi int) int {
+func (o *naive) first(w naiveCluster, pod *v1.Pod, lo, hi int) int {
 	snap := o.show(w)
 	state := framework.NewCycleState()
 	result, status, _ := o.fw.RunPreFilterPlugins(o.ctx, state, pod)
@@ -139,7 +139,7 @@ func (o *naive) first(w world, pod *v1.Pod, lo, hi int) int {
 }
 
 // place puts up to count pods on the nodes lo..hi, first fit, one by one.
-func (o *naive) place(w world, pod *v1.Pod, count, lo, hi int) (world, map[int]int) {
+func (o *naive) place(w naiveCluster, pod *v1.Pod, count, lo, hi int) (naiveCluster, map[int]int) {
 	placed := map[int]int{}
 	for range count {
 		i := o.first(w, pod, lo, hi)
@@ -153,7 +153,7 @@ func (o *naive) place(w world, pod *v1.Pod, count, lo, hi int) (world, map[int]i
 }
 
 // placeOnNew opens copies of a template as needed, one by one.
-func (o *naive) placeOnNew(w world, template Node, pod *v1.Pod, count, maxNodes int) (world, map[int]int) {
+func (o *naive) placeOnNew(w naiveCluster, template Node, pod *v1.Pod, count, maxNodes int) (naiveCluster, map[int]int) {
 	placed := map[int]int{}
 	first := len(w)
 	for range count {

@@ -137,7 +137,7 @@ func (s *Cluster) place(k *kind, count, lo, hi int, g *growth) []Placement {
 func (s *Cluster) fill(t *table, count, lo, hi int, g *growth) (runs []Placement, last int) {
 	var before, after *state // the last node, as it was and with the pods put there
 	room, put := 0, 0
-	s.meet(t.k.placed.terms)
+	s.addTerms(t.k.placed.terms)
 	for last = lo; count > 0; last++ {
 		st, isNew := g.fresh, last == hi
 		switch {

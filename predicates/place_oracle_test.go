@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// twin is a Cluster and the world the oracle keeps of it.
+// twin is a Cluster and the cluster that the oracle keeps of it.
 type twin struct {
 	t *testing.T
 	o *naive
 	s *Cluster
-	w world
+	w naiveCluster
 }
 
 func (x *twin) place(p *v1.Pod, count, lo, hi int) {
@@ -140,7 +140,7 @@ func hardSpread(p *v1.Pod) bool {
 // replay runs random operations on a Cluster and on the oracle's copy of it.
 func replay(t *testing.T, o *naive, c *Checker, d *dice, nodes []Node, most int) {
 	t.Helper()
-	x := &twin{t: t, o: o, s: c.Cluster(nodes), w: world(nodes).copy()}
+	x := &twin{t: t, o: o, s: c.Cluster(nodes), w: naiveCluster(nodes).copy()}
 	templates := []Node{d.template(), d.template()}
 	p := d.pod()
 	for range 6 {

@@ -22,7 +22,7 @@ import (
 type Preemptor struct {
 	c      *Checker
 	plugin *defaultpreemption.DefaultPreemption // nil: the profile has none
-	nodes  map[string]*tenanted                 // by name
+	nodes  map[string]*knownNode                // by name
 }
 
 // Preemption is what makes room for a pod.
@@ -33,8 +33,8 @@ type Preemption struct {
 	Violations int
 }
 
-// tenanted is a node with its pods as plugins see them.
-type tenanted struct {
+// knownNode is a node with its pods as plugins see them.
+type knownNode struct {
 	given  Node
 	lowest int32                            // priority of its pods; the greatest if there are none
 	info   *framework.NodeInfo              // nil: not built yet
@@ -43,7 +43,7 @@ type tenanted struct {
 
 // Preemptor returns one that knows no nodes yet.
 func (c *Checker) Preemptor() *Preemptor {
-	p := &Preemptor{c: c, nodes: map[string]*tenanted{}}
+	p := &Preemptor{c: c, nodes: map[string]*knownNode{}}
 	if p.plugin = c.preemption; p.plugin != nil {
 		p.plugin.MoreImportantPod = moreImportant
 	}
@@ -94,7 +94,7 @@ func (p *Preemptor) candidates(nodes []Node, open func(int) bool, priority int32
 		}
 		known := p.nodes[n.Node.Name]
 		if known == nil || known.given.Node != n.Node || !slices.Equal(known.given.Pods, n.Pods) {
-			known = &tenanted{given: n, lowest: math.MaxInt32}
+			known = &knownNode{given: n, lowest: math.MaxInt32}
 			for _, other := range n.Pods {
 				if other == nil {
 					return nil, fmt.Errorf("pods of node %q: %w", n.Node.Name, ErrNilObject)
@@ -158,7 +158,7 @@ func (p *Preemptor) dryRun(nodes []Node, candidates []int, pod *v1.Pod, budgets 
 func (p *Preemptor) infoOf(n Node) *framework.NodeInfo {
 	known := p.nodes[n.Node.Name]
 	if known.info == nil {
-		as := Node{p.c.storage.dressed(n.Node), make([]*v1.Pod, len(n.Pods))}
+		as := Node{p.c.storage.withDriverLabels(n.Node), make([]*v1.Pod, len(n.Pods))}
 		known.pods = make(map[types.NamespacedName]*v1.Pod, len(n.Pods))
 		for i, pod := range n.Pods {
 			as.Pods[i], known.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = identified(pod), pod

@@ -193,7 +193,7 @@ func TestPreemptionIsThatOfTheScheduler(t *testing.T) {
 }
 
 // preempted are the candidates of the scheduler, or that the pod fits on a node as it is.
-func (o *naive) preempted(t *testing.T, plugin *defaultpreemption.DefaultPreemption, w world, closed int, pod *v1.Pod, budgets []*policyv1.PodDisruptionBudget) (candidates []preemption.Candidate, fits bool) {
+func (o *naive) preempted(t *testing.T, plugin *defaultpreemption.DefaultPreemption, w naiveCluster, closed int, pod *v1.Pod, budgets []*policyv1.PodDisruptionBudget) (candidates []preemption.Candidate, fits bool) {
 	t.Helper()
 	snap := o.show(w)
 	state := framework.NewCycleState()

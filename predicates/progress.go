@@ -10,8 +10,8 @@ type Step struct {
 	Of          string
 }
 
-// told says how far the work has come, where anybody wants to know.
-func (c *Checker) told(s Step) {
+// report says how far the work has come, where anybody wants to know.
+func (c *Checker) report(s Step) {
 	if c.progress != nil {
 		c.progress(s)
 	}

@@ -29,15 +29,15 @@ type rule struct {
 	role       role
 	key        string
 	constraint *topologyspread.Constraint // of the spread roles
-	weight     func(*resident) int        // how much one of these pods counts
+	weight     func(*boundPod) int        // how much one of these pods counts
 	byTerms    bool                       // pods with the same terms count the same
-	weighs     []int32                    // of the pods or terms by id, as far as asked; unasked where not
+	weights    []int32                    // of the pods or terms by id, as far as asked; unasked where not
 }
 
 const unasked = -1 << 31
 
-// of returns how much a pod counts.
-func (r *rule) of(p *resident) int {
+// weightOf returns how much a pod counts.
+func (r *rule) weightOf(p *boundPod) int {
 	id := p.id
 	if r.byTerms {
 		if p.terms == nil {
@@ -45,20 +45,20 @@ func (r *rule) of(p *resident) int {
 		}
 		id = p.terms.id
 	}
-	if missing := id + 1 - len(r.weighs); missing > 0 {
-		r.weighs = append(r.weighs, slices.Repeat([]int32{unasked}, missing)...)
+	if missing := id + 1 - len(r.weights); missing > 0 {
+		r.weights = append(r.weights, slices.Repeat([]int32{unasked}, missing)...)
 	}
-	if r.weighs[id] == unasked {
-		r.weighs[id] = int32(r.weight(p))
+	if r.weights[id] == unasked {
+		r.weights[id] = int32(r.weight(p))
 	}
-	return int(r.weighs[id])
+	return int(r.weights[id])
 }
 
 // held returns how much the pods on a node count.
 func (r *rule) held(st *state) int {
 	n := 0
 	for _, it := range st.items {
-		n += r.of(it.resident) * it.n
+		n += r.weightOf(it.boundPod) * it.n
 	}
 	return n
 }
@@ -71,9 +71,9 @@ var systemSpread = []v1.TopologySpreadConstraint{
 }
 
 // readRules reads the rules of the pod itself.
-func (k *kind) readRules(u *universe) {
+func (k *kind) readRules(u *index) {
 	c, p := u.c, k.info.Pod
-	add := func(role role, key string, weight func(*resident) int) *rule {
+	add := func(role role, key string, weight func(*boundPod) int) *rule {
 		r := &rule{role: role, key: key, weight: weight}
 		k.own = append(k.own, r)
 		return r
@@ -83,7 +83,7 @@ func (k *kind) readRules(u *universe) {
 		if soft {
 			role = shouldSpread
 		}
-		add(role, one.Key, func(r *resident) int { return toInt(one.Counts(r.info.Pod)) }).constraint = &one
+		add(role, one.Key, func(r *boundPod) int { return toInt(one.Counts(r.info.Pod)) }).constraint = &one
 	}
 	constraints := c.Defaulted(p).Spec.TopologySpreadConstraints
 	for i := range constraints {
@@ -109,10 +109,10 @@ func (k *kind) readRules(u *universe) {
 	if c.rules.affine {
 		k.sought = c.withNamespaces(k.info.RequiredAffinityTerms)
 		for _, term := range c.withNamespaces(k.info.RequiredAntiAffinityTerms) {
-			add(avoids, term.TopologyKey, func(r *resident) int { return toInt(term.Matches(r.info.Pod, nil)) })
+			add(avoids, term.TopologyKey, func(r *boundPod) int { return toInt(term.Matches(r.info.Pod, nil)) })
 		}
 		for _, term := range k.sought {
-			add(isSought, term.TopologyKey, func(r *resident) int { return toInt(k.seeks(r.info.Pod)) })
+			add(isSought, term.TopologyKey, func(r *boundPod) int { return toInt(k.seeks(r.info.Pod)) })
 		}
 	}
 	if u.scored() {
@@ -127,7 +127,7 @@ func (k *kind) readRules(u *universe) {
 			keys = append(keys, term.TopologyKey)
 		}
 		for _, key := range compacted(keys) {
-			add(isPreferred, key, func(r *resident) int {
+			add(isPreferred, key, func(r *boundPod) int {
 				return weighing(with, key, r.info.Pod, nil) - weighing(apart, key, r.info.Pod, nil)
 			})
 		}
@@ -141,7 +141,7 @@ func (k *kind) seeks(p *v1.Pod) bool {
 
 // rulesFor returns the rules for a fleet with such pods: the pod's own and those that others have about
 // it, pods like itself included.
-func (u *universe) rulesFor(k *kind, others []*terms) []*rule {
+func (u *index) rulesFor(k *kind, others []*terms) []*rule {
 	all := slices.Clip(k.own)
 	for _, t := range append(slices.Clip(others), k.placed.terms) {
 		for _, r := range u.rulesOf(k, t) {
@@ -154,16 +154,16 @@ func (u *universe) rulesFor(k *kind, others []*terms) []*rule {
 }
 
 // rulesOf returns the rules about a kind by which pods with the given terms count.
-func (u *universe) rulesOf(k *kind, t *terms) []*rule {
+func (u *index) rulesOf(k *kind, t *terms) []*rule {
 	if t == nil {
 		return nil
 	}
-	if known, there := k.met[t]; there {
+	if known, there := k.rulesByTerms[t]; there {
 		return known
 	}
 	var rules []*rule
 	p, about := k.info.Pod, u.c.namespaceLabels(k.info.Pod.Namespace)
-	by := func(role role, term *fwk.AffinityTerm, weight func(of *terms, key string) int) {
+	by := func(role role, term *fwk.AffinityTerm, weight func(has *terms, key string) int) {
 		key := term.TopologyKey
 		if !term.Matches(p, about) {
 			return
@@ -171,21 +171,21 @@ func (u *universe) rulesOf(k *kind, t *terms) []*rule {
 		i := slices.IndexFunc(k.others, func(r *rule) bool { return r.role == role && r.key == key })
 		if i < 0 {
 			i = len(k.others)
-			k.others = append(k.others, &rule{role: role, key: key, byTerms: true, weight: func(r *resident) int { return weight(r.terms, key) }})
+			k.others = append(k.others, &rule{role: role, key: key, byTerms: true, weight: func(r *boundPod) int { return weight(r.terms, key) }})
 		}
 		rules = append(rules, k.others[i])
 	}
 	for i := range t.info.RequiredAntiAffinityTerms {
 		if u.c.rules.affine {
-			by(repelled, &t.info.RequiredAntiAffinityTerms[i], func(of *terms, key string) int {
-				return matching(of.info.RequiredAntiAffinityTerms, key, p, about)
+			by(repelled, &t.info.RequiredAntiAffinityTerms[i], func(has *terms, key string) int {
+				return matching(has.info.RequiredAntiAffinityTerms, key, p, about)
 			})
 		}
 	}
 	if u.scored() {
-		preferred := func(of *terms, key string) int {
-			return hardAffinityWeight*matching(of.info.RequiredAffinityTerms, key, p, about) +
-				weighing(of.info.PreferredAffinityTerms, key, p, about) - weighing(of.info.PreferredAntiAffinityTerms, key, p, about)
+		preferred := func(has *terms, key string) int {
+			return hardAffinityWeight*matching(has.info.RequiredAffinityTerms, key, p, about) +
+				weighing(has.info.PreferredAffinityTerms, key, p, about) - weighing(has.info.PreferredAntiAffinityTerms, key, p, about)
 		}
 		for i := range t.info.RequiredAffinityTerms {
 			by(isPreferred, &t.info.RequiredAffinityTerms[i], preferred)
@@ -196,7 +196,7 @@ func (u *universe) rulesOf(k *kind, t *terms) []*rule {
 			}
 		}
 	}
-	k.met[t] = rules
+	k.rulesByTerms[t] = rules
 	return rules
 }
 

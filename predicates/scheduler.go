@@ -22,14 +22,14 @@ import (
 type Scheduler struct {
 	fleet
 	c        *Checker
-	seats    []seat         // of the nodes
+	entries  []nodeEntry    // of the nodes
 	position map[string]int // of the nodes, by name
-	empty    []int          // seats without a node
+	empty    []int          // entries without a node
 	visit    int            // number of the call, to tell which nodes are gone
 }
 
-// seat is the name of a node, its hash, and the last call in which it was given.
-type seat struct {
+// nodeEntry is the name of a node, its hash, and the last call in which it was given.
+type nodeEntry struct {
 	name  string
 	hash  uint64
 	visit int
@@ -49,13 +49,13 @@ func (c *Checker) Scheduler() *Scheduler {
 
 // forget drops everything but the label keys that pods look at.
 func (s *Scheduler) forget() {
-	u := newUniverse(s.c, sets.New[string]())
-	u.look([]string{v1.LabelTopologyZone})
+	u := newIndex(s.c, sets.New[string]())
+	u.addNodeKeys([]string{v1.LabelTopologyZone})
 	if s.u != nil {
-		u.look(s.u.nodeKeys.UnsortedList())
+		u.addNodeKeys(s.u.nodeKeys.UnsortedList())
 		u.podKeys = s.u.podKeys
 	}
-	s.fleet, s.seats, s.position, s.empty = u.fleet(), nil, map[string]int{}, nil
+	s.fleet, s.entries, s.position, s.empty = u.fleet(), nil, map[string]int{}, nil
 }
 
 // Bind decides for every pod on which of the open nodes it is bound, and answers
@@ -89,7 +89,7 @@ func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 		left := queue[:0]
 		total := len(queue)
 		for i, q := range queue {
-			s.c.told(Step{Doing: "binding pods to nodes", Done: i, Total: total, Of: "pods"})
+			s.c.report(Step{Doing: "binding pods to nodes", Done: i, Total: total, Of: "pods"})
 			if err := s.c.interrupted(); err != nil {
 				s.forget()
 				return nil, err
@@ -120,13 +120,13 @@ type queued struct {
 	// exact is a pod whose scores are beyond the tables: every plugin is asked. placed stands for it
 	// once it is on a node.
 	exact  *v1.Pod
-	placed *resident
+	placed *boundPod
 }
 
 // begin takes over the nodes and the pods on them, and returns the queue.
 func (s *Scheduler) begin(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
 	for {
-		queue, err := s.meetAll(open, closed, pods)
+		queue, err := s.enqueue(open, closed, pods)
 		if err != nil || !s.u.grown {
 			return queue, err
 		}
@@ -134,9 +134,9 @@ func (s *Scheduler) begin(open, closed []Node, pods []*v1.Pod) ([]queued, error)
 	}
 }
 
-func (s *Scheduler) meetAll(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
+func (s *Scheduler) enqueue(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
 	s.u.grow(s.c.rules.ownerKeys)
-	if len(s.u.residents) == 0 {
+	if len(s.u.boundPods) == 0 {
 		for _, p := range pods { // before any is looked up under keys that are not all yet
 			if p != nil {
 				s.u.learn(p)
@@ -158,7 +158,7 @@ func (s *Scheduler) meetAll(open, closed []Node, pods []*v1.Pod) ([]queued, erro
 		q := queued{pod: i, kind: k, priority: ptr.Deref(p.Spec.Priority, 0), hash: hashOf(p.Namespace, p.Name), placed: k.placed}
 		if !s.c.standard || mounts(p) {
 			q.exact = p
-			if q.placed, err = s.u.resident(p); err != nil {
+			if q.placed, err = s.u.boundPod(p); err != nil {
 				return nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 			}
 		}
@@ -193,7 +193,7 @@ func (s *Scheduler) takeOver(open, closed []Node) error {
 		}
 	}
 	for name, at := range s.position {
-		if s.seats[at].visit != s.visit {
+		if s.entries[at].visit != s.visit {
 			s.remove(name)
 		}
 	}
@@ -203,21 +203,21 @@ func (s *Scheduler) takeOver(open, closed []Node) error {
 
 // update brings one node up to date.
 func (s *Scheduler) update(n Node, closed bool) error {
-	st, err := s.u.hosted(n, false)
+	st, err := s.u.stateOf(n, false)
 	if err != nil {
 		return err
 	}
 	at, known := s.position[n.Node.Name]
 	if !known {
-		if at = len(s.seats); len(s.empty) > 0 {
+		if at = len(s.entries); len(s.empty) > 0 {
 			at, s.empty = s.empty[len(s.empty)-1], s.empty[:len(s.empty)-1]
 		} else {
-			s.seats, s.nodes = append(s.seats, seat{}), append(s.nodes, nil)
+			s.entries, s.nodes = append(s.entries, nodeEntry{}), append(s.nodes, nil)
 		}
-		s.seats[at] = seat{name: n.Node.Name, hash: hashOf(n.Node.Name)}
+		s.entries[at] = nodeEntry{name: n.Node.Name, hash: hashOf(n.Node.Name)}
 		s.position[n.Node.Name] = at
 	}
-	s.seats[at].visit = s.visit
+	s.entries[at].visit = s.visit
 	s.shut(at, closed)
 	s.set(at, st)
 	return nil
@@ -269,15 +269,15 @@ func (s *Scheduler) best(t *table, hash uint64) int {
 		if score == rejected {
 			continue
 		}
-		total := t.totals[t.standing[at]]
+		total := t.totals[t.bucket[at]]
 		if total == rejected {
 			continue
 		}
 		if total += int32(score); total < most {
 			continue
 		}
-		mixed := mix(s.seats[at].hash, hash)
-		if total > most || mixed < rank || mixed == rank && s.seats[at].name < s.seats[best].name {
+		mixed := mix(s.entries[at].hash, hash)
+		if total > most || mixed < rank || mixed == rank && s.entries[at].name < s.entries[best].name {
 			best, most, rank = at, total, mixed
 		}
 	}
@@ -306,8 +306,8 @@ func (s *Scheduler) askPlugins(q *queued) int {
 	var rank uint64
 	for _, n := range s.c.scores(cy.state, p, passed) {
 		at := s.position[n.Name]
-		mixed := mix(s.seats[at].hash, q.hash)
-		if best < 0 || n.TotalScore > most || n.TotalScore == most && (mixed < rank || mixed == rank && n.Name < s.seats[best].name) {
+		mixed := mix(s.entries[at].hash, q.hash)
+		if best < 0 || n.TotalScore > most || n.TotalScore == most && (mixed < rank || mixed == rank && n.Name < s.entries[best].name) {
 			best, most, rank = at, n.TotalScore, mixed
 		}
 	}
@@ -333,7 +333,7 @@ func (t *table) hopeless() bool {
 		return false
 	}
 	for _, c := range journal[t.failedAt:] {
-		if c.of == nil || c.n < 0 {
+		if c.pod == nil || c.n < 0 {
 			return false
 		}
 	}
@@ -352,7 +352,7 @@ func (s *Scheduler) trim() {
 
 // mostGone reports whether most of the pods and kinds of pods that are remembered have long gone.
 func (s *Scheduler) mostGone() bool {
-	remembered := max(len(s.u.known), len(s.u.kindOf), len(s.u.residents)+len(s.u.kinds))
+	remembered := max(len(s.u.known), len(s.u.kindOf), len(s.u.boundPods)+len(s.u.kinds))
 	if remembered <= maxGonePods {
 		return false
 	}

@@ -93,9 +93,9 @@ func (d *dice) weighted() []v1.WeightedPodAffinityTerm {
 	return terms
 }
 
-// population draws a world whose nodes and pods have preferences.
-func (d *dice) population() world {
-	w := world(d.nodes(1 + d.IntN(9)))
+// population draws a cluster whose nodes and pods have preferences.
+func (d *dice) population() naiveCluster {
+	w := naiveCluster(d.nodes(1 + d.IntN(9)))
 	for i := range w {
 		if d.one(4) {
 			w[i].Node.Spec.Taints = append(w[i].Node.Spec.Taints, v1.Taint{Key: "slow", Value: d.of("x", "y"), Effect: v1.TaintEffectPreferNoSchedule})
@@ -111,7 +111,7 @@ func (d *dice) population() world {
 }
 
 // asked is what the plugins say about a pod: the scores of the nodes that pass.
-func (o *naive) asked(w world, pod *v1.Pod) map[string]fwk.NodePluginScores {
+func (o *naive) asked(w naiveCluster, pod *v1.Pod) map[string]fwk.NodePluginScores {
 	snap := o.show(w)
 	state := framework.NewCycleState()
 	result, status, _ := o.fw.RunPreFilterPlugins(o.ctx, state, pod)
@@ -140,7 +140,7 @@ func (o *naive) asked(w world, pod *v1.Pod) map[string]fwk.NodePluginScores {
 }
 
 // scoresOf are the same by the tables of the Scheduler.
-func (s *Scheduler) scoresOf(t *testing.T, w world, p *v1.Pod) map[string]map[string]int64 {
+func (s *Scheduler) scoresOf(t *testing.T, w naiveCluster, p *v1.Pod) map[string]map[string]int64 {
 	t.Helper()
 	queue, err := s.begin(w, nil, []*v1.Pod{p})
 	if err != nil {
@@ -158,9 +158,9 @@ func (s *Scheduler) scoresOf(t *testing.T, w world, p *v1.Pod) map[string]map[st
 		if !r.takes(i) {
 			continue
 		}
-		st := &r.standings[r.standing[i]]
+		st := &r.buckets[r.bucket[i]]
 		least, balanced := r.k.resources(node)
-		scores[s.seats[i].name] = map[string]int64{
+		scores[s.entries[i].name] = map[string]int64{
 			names.TaintToleration: taintWeight * st.taints, names.NodeAffinity: affinityWeight * st.affinity,
 			names.PodTopologySpread: spreadWeight * st.spread, names.InterPodAffinity: podsWeight * st.pods,
 			names.NodeResourcesFit: least, names.NodeResourcesBalancedAllocation: balanced, names.ImageLocality: 0,
@@ -171,7 +171,7 @@ func (s *Scheduler) scoresOf(t *testing.T, w world, p *v1.Pod) map[string]map[st
 
 // compareScores compares the scores of every node and plugin, and returns how
 // many nodes were compared.
-func compareScores(t *testing.T, w world, p *v1.Pod, want map[string]fwk.NodePluginScores, got map[string]map[string]int64) int {
+func compareScores(t *testing.T, w naiveCluster, p *v1.Pod, want map[string]fwk.NodePluginScores, got map[string]map[string]int64) int {
 	t.Helper()
 	if len(want) != len(got) {
 		t.Fatalf("pod %s passes %d nodes, want %d\n%s", p.Name, len(got), len(want), describe(p))

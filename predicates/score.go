@@ -19,14 +19,14 @@ const (
 	podsWeight     = 2
 )
 
-// weigh works out which standings are candidates, and their scores. It reports
+// weigh works out which buckets are candidates, and their scores. It reports
 // whether there is one.
 func (t *table) weigh() bool {
-	t.look++
+	t.round++
 	candidates := 0
-	for i := range t.standings {
+	for i := range t.buckets {
 		t.totals[i] = rejected
-		if st := &t.standings[i]; st.fit > 0 && t.passes(st) {
+		if st := &t.buckets[i]; st.fit > 0 && t.passes(st) {
 			t.totals[i] = 0
 			candidates++
 		}
@@ -40,18 +40,18 @@ func (t *table) weigh() bool {
 	t.scoreNode()
 	t.scoreSpread()
 	t.scorePods()
-	for i := range t.standings {
-		if st := &t.standings[i]; t.totals[i] != rejected {
+	for i := range t.buckets {
+		if st := &t.buckets[i]; t.totals[i] != rejected {
 			t.totals[i] = int32(taintWeight*st.taints + affinityWeight*st.affinity + spreadWeight*st.spread + podsWeight*st.pods)
 		}
 	}
 	return true
 }
 
-// passes reports whether nodes of a standing pass the filters that look at the
+// passes reports whether nodes of a bucket pass the filters that look at the
 // pods around them.
-func (t *table) passes(st *standing) bool {
-	for i, c := range t.censuses {
+func (t *table) passes(st *bucket) bool {
+	for i, c := range t.counters {
 		if c.role != isSought && t.refuses(st, i) {
 			return false
 		}
@@ -59,9 +59,9 @@ func (t *table) passes(st *standing) bool {
 	return t.satisfies(st)
 }
 
-// refuses reports whether a rule keeps the pod from nodes of a standing.
-func (t *table) refuses(st *standing, i int) bool {
-	switch c := t.censuses[i]; c.role {
+// refuses reports whether a rule keeps the pod from nodes of a bucket.
+func (t *table) refuses(st *bucket, i int) bool {
+	switch c := t.counters[i]; c.role {
 	case mustSpread:
 		return !st.class.has[i] || !c.Allows(t.around(st, i))
 	case avoids, repelled:
@@ -71,10 +71,10 @@ func (t *table) refuses(st *standing, i int) bool {
 	return false
 }
 
-// satisfies reports whether the required affinity of the pod lets it onto nodes of a standing.
-func (t *table) satisfies(st *standing) bool {
+// satisfies reports whether the required affinity of the pod lets it onto nodes of a bucket.
+func (t *table) satisfies(st *bucket) bool {
 	satisfied, seekers := true, 0
-	for i, c := range t.censuses {
+	for i, c := range t.counters {
 		if c.role != isSought {
 			continue
 		}
@@ -88,25 +88,25 @@ func (t *table) satisfies(st *standing) bool {
 	return satisfied || seekers == 0 && t.k.seeks(t.k.info.Pod)
 }
 
-// around is a census's count in the domain of a standing.
-func (t *table) around(st *standing, i int) int {
-	if c := t.censuses[i]; c.host < 0 {
+// around is a counter's count in the domain of a bucket.
+func (t *table) around(st *bucket, i int) int {
+	if c := t.counters[i]; c.host < 0 {
 		return c.Pods(st.class.domain[i])
 	}
-	return st.host[t.censuses[i].host]
+	return st.host[t.counters[i].host]
 }
 
 // scoreNode scores taints and preferred node affinity.
 func (t *table) scoreNode() {
 	var taints, preferred int64
-	for i := range t.standings {
+	for i := range t.buckets {
 		if t.totals[i] != rejected {
-			taints = max(taints, t.standings[i].class.taints)
-			preferred = max(preferred, t.standings[i].class.preferred)
+			taints = max(taints, t.buckets[i].class.taints)
+			preferred = max(preferred, t.buckets[i].class.preferred)
 		}
 	}
-	for i := range t.standings {
-		st := &t.standings[i]
+	for i := range t.buckets {
+		st := &t.buckets[i]
 		st.taints, st.affinity = fwk.MaxScore, 0
 		if taints > 0 {
 			st.taints = fwk.MaxScore - fwk.MaxScore*st.class.taints/taints
@@ -120,7 +120,7 @@ func (t *table) scoreNode() {
 // scoreSpread scores the soft spread constraints.
 func (t *table) scoreSpread() {
 	var soft []int
-	for ci, c := range t.censuses {
+	for ci, c := range t.counters {
 		if c.role == shouldSpread {
 			soft = append(soft, ci)
 		}
@@ -130,22 +130,22 @@ func (t *table) scoreSpread() {
 	}
 	weights := t.spreadWeights(soft)
 	var scale topologyspread.Scale
-	for i := range t.standings {
-		st := &t.standings[i]
+	for i := range t.buckets {
+		st := &t.buckets[i]
 		if t.totals[i] == rejected || st.class.ignored {
 			continue
 		}
 		sum := 0.0
 		for j, ci := range soft {
 			if st.class.has[ci] {
-				sum += t.censuses[ci].constraint.Cost(t.around(st, ci), weights[j])
+				sum += t.counters[ci].constraint.Cost(t.around(st, ci), weights[j])
 			}
 		}
 		st.raw = int64(math.Round(sum))
 		scale.Note(st.raw)
 	}
-	for i := range t.standings {
-		st := &t.standings[i]
+	for i := range t.buckets {
+		st := &t.buckets[i]
 		switch {
 		case t.totals[i] == rejected:
 		case st.class.ignored:
@@ -160,16 +160,16 @@ func (t *table) scoreSpread() {
 // their domains that have candidates.
 func (t *table) spreadWeights(soft []int) []float64 {
 	sizes := make([]int, len(soft))
-	for i := range t.standings {
-		st := &t.standings[i]
+	for i := range t.buckets {
+		st := &t.buckets[i]
 		if t.totals[i] == rejected || st.class.ignored {
 			continue
 		}
 		for j, ci := range soft {
-			c := t.censuses[ci]
+			c := t.counters[ci]
 			if c.host >= 0 {
 				sizes[j] += st.fit
-			} else if c.newIn(st.class.domain[ci], t.look) {
+			} else if c.newIn(st.class.domain[ci], t.round) {
 				sizes[j]++
 			}
 		}
@@ -184,7 +184,7 @@ func (t *table) spreadWeights(soft []int) []float64 {
 // scorePods scores preferences for other pods.
 func (t *table) scorePods() {
 	var over []int
-	for ci, c := range t.censuses {
+	for ci, c := range t.counters {
 		if c.role == isPreferred {
 			over = append(over, ci)
 		}
@@ -193,11 +193,11 @@ func (t *table) scorePods() {
 		return
 	}
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
-	for i := range t.standings {
+	for i := range t.buckets {
 		if t.totals[i] == rejected {
 			continue
 		}
-		st := &t.standings[i]
+		st := &t.buckets[i]
 		st.pods = 0
 		for _, ci := range over {
 			if st.class.has[ci] {
@@ -206,11 +206,11 @@ func (t *table) scorePods() {
 		}
 		least, most = min(least, st.pods), max(most, st.pods)
 	}
-	for i := range t.standings {
+	for i := range t.buckets {
 		if t.totals[i] == rejected {
 			continue
 		}
-		st := &t.standings[i]
+		st := &t.buckets[i]
 		if most > least {
 			st.pods = int64(float64(fwk.MaxScore) * (float64(st.pods-least) / float64(most-least)))
 		} else {
@@ -219,14 +219,14 @@ func (t *table) scorePods() {
 	}
 }
 
-// newIn reports whether no candidate of this look was in the domain before.
-func (c *census) newIn(domain, look int) bool {
+// newIn reports whether no candidate of this round was in the domain before.
+func (c *counter) newIn(domain, round int) bool {
 	if missing := domain + 1 - len(c.stamp); missing > 0 {
 		c.stamp = append(c.stamp, make([]int, missing)...)
 	}
 	before := c.stamp[domain]
-	c.stamp[domain] = look
-	return before != look
+	c.stamp[domain] = round
+	return before != round
 }
 
 // resources returns the scores of NodeResourcesFit (least allocated) and of

@@ -52,19 +52,19 @@ type shape struct {
 
 // item is a number of equal pods.
 type item struct {
-	*resident
+	*boundPod
 	n int
 }
 
 // state is a node with the pods on it. States are never changed; fresh copies of a template share one.
 type state struct {
-	node  *v1.Node // with the labels of storage drivers
-	of    *v1.Node // the template of fresh copies; nil: a real node
-	shape *shape
-	all   *framework.Resource // allocatable
-	items []item              // by id
-	pods  int
-	used  amounts
+	node     *v1.Node // with the labels of storage drivers
+	template *v1.Node // of fresh copies; nil: a real node
+	shape    *shape
+	all      *framework.Resource // allocatable
+	items    []item              // by id
+	pods     int
+	used     amounts
 	// leftovers are volumes attached to the node that no pod uses.
 	leftovers []attachable
 	volumes   *attachedVolumes    // built on demand
@@ -72,7 +72,7 @@ type state struct {
 }
 
 // with returns the state with n more pods or, below zero, fewer.
-func (st *state) with(r *resident, n int) *state {
+func (st *state) with(r *boundPod, n int) *state {
 	next := *st
 	next.volumes, next.info = nil, nil
 	next.pods += n
@@ -109,7 +109,7 @@ func (st *state) nodeInfo() *framework.NodeInfo {
 		st.info.SetNode(st.node)
 		for _, it := range st.items {
 			for range it.n {
-				st.info.AddPodInfo(it.resident.info)
+				st.info.AddPodInfo(it.boundPod.info)
 			}
 		}
 	}

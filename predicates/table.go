@@ -12,49 +12,49 @@ import (
 
 // table is what one kind of pods thinks of the nodes of a fleet. The pods that its rules count are
 // counted by domain. For a range of nodes, what each offers by itself is kept node by node; nodes that
-// are equal in all else are of one standing, so that the rules over domains are worked out once for each
-// standing.
+// are equal in all else share a bucket, so that the rules over domains are worked out once for each
+// bucket.
 type table struct {
-	f     *fleet
-	k     *kind
-	seen  int     // changes of the journal that are counted
-	met   int     // terms of the fleet that the rules know
-	rules []*rule // that the censuses are of
+	f         *fleet
+	k         *kind
+	seen      int     // changes of the journal that are counted
+	termsRead int     // terms of the fleet that the rules know
+	rules     []*rule // that the counters are of
 	// local: no rule looks beyond the node itself, so that nothing need be counted.
 	local bool
 	// picky: the pods tell single nodes apart.
 	picky bool
 
-	censuses []*census
+	counters []*counter
 	hosts    int      // how many of them are over single nodes
 	classes  []*class // by shape, or by node where picky; the first is that of no node
 	numbered int      // classes there have been
 	failed   bool     // no node was found for the pods, at this change of the journal
 	failedAt int
 
-	from      int     // the first node of the range
-	ranged    bool    // there is one
-	score     []int16 // of the nodes of the range, for resources; rejected where they do not fit
-	standing  []int32 // of the same nodes
-	standings []standing
-	byKey     map[string]int32
-	key       []byte
-	held      []int
-	totals    []int32 // of the standings; rejected where they are no candidates
-	look      int
+	from    int     // the first node of the range
+	ranged  bool    // there is one
+	score   []int16 // of the nodes of the range, for resources; rejected where they do not fit
+	bucket  []int32 // of the same nodes
+	buckets []bucket
+	byKey   map[string]int32
+	key     []byte
+	held    []int
+	totals  []int32 // of the buckets; rejected where they are no candidates
+	round   int
 }
 
 const rejected = -1
 
-// census keeps the number of the pods that a rule counts, in every domain of its key.
-type census struct {
+// counter keeps the number of the pods that a rule counts, in every domain of its key.
+type counter struct {
 	*rule
 	*topologyspread.Counter
-	// Where every node is a domain of its own, host is the index of its count in the standings; otherwise
+	// Where every node is a domain of its own, host is the index of its count in the buckets; otherwise
 	// it is below zero.
 	host  int
 	total int   // over all domains
-	stamp []int // of the domains: the look at which they last had a candidate
+	stamp []int // of the domains: the round in which they last had a candidate
 }
 
 // class is what nodes of one shape are to a kind, regardless of the pods on them.
@@ -63,24 +63,24 @@ type class struct {
 	rejected  bool
 	taints    int64 // PreferNoSchedule ones that it does not tolerate
 	preferred int64 // weights of the preferred node affinity that match
-	// Of the censuses: the domain, whether the node has the label, and whether its
+	// Of the counters: the domain, whether the node has the label, and whether its
 	// pods count.
 	domain      []int
 	has, counts []bool
 	ignored     bool // lacks a key of a soft spread constraint
-	of          *table
-	standing    int32 // of its nodes in this table, that found last
+	table       *table
+	bucket      int32 // of its nodes in this table, that found last
 }
 
-// standing is nodes of one class with equal counts over hostnames.
-type standing struct {
+// bucket is nodes of one class with equal counts over hostnames.
+type bucket struct {
 	class *class
 	host  []int
 	fit   int // nodes of the range that are open and have the resources
 	scores
 }
 
-// scores are the parts of a node's score by its standing, each 0 to 100, not yet
+// scores are the parts of a node's score by its bucket, each 0 to 100, not yet
 // weighted.
 type scores struct {
 	spread, affinity, taints, pods int64
@@ -106,8 +106,8 @@ func (f *fleet) table(k *kind, lo, hi int) *table {
 
 // stale reports whether pods have come whose terms bring rules that are not counted.
 func (t *table) stale() bool {
-	for ; t.met < len(t.f.terms); t.met++ {
-		for _, r := range t.f.u.rulesOf(t.k, t.f.terms[t.met]) {
+	for ; t.termsRead < len(t.f.terms); t.termsRead++ {
+		for _, r := range t.f.u.rulesOf(t.k, t.f.terms[t.termsRead]) {
 			if !slices.Contains(t.rules, r) && !t.k.broken {
 				return true
 			}
@@ -117,12 +117,12 @@ func (t *table) stale() bool {
 }
 
 func (f *fleet) newTable(k *kind) *table {
-	t := &table{f: f, k: k, met: len(f.terms), local: !f.u.scored(), picky: k.picky, byKey: map[string]int32{}}
+	t := &table{f: f, k: k, termsRead: len(f.terms), local: !f.u.scored(), picky: k.picky, byKey: map[string]int32{}}
 	if !k.broken {
 		t.rules = f.u.rulesFor(k, f.terms)
 	}
 	for _, r := range t.rules {
-		c := &census{rule: r, host: -1}
+		c := &counter{rule: r, host: -1}
 		if c.Counter = topologyspread.NewCounter(nil); r.role == mustSpread {
 			c.Counter = topologyspread.NewCounter(r.constraint)
 		}
@@ -135,7 +135,7 @@ func (f *fleet) newTable(k *kind) *table {
 			t.hosts++
 		}
 		t.local = t.local && c.PerNode && (r.role == avoids || r.role == repelled)
-		t.censuses = append(t.censuses, c)
+		t.counters = append(t.counters, c)
 	}
 	if t.local {
 		return t
@@ -145,8 +145,8 @@ func (f *fleet) newTable(k *kind) *table {
 	if f.base != nil {
 		if base := f.base.table(k, 0, 0); !base.picky && slices.Equal(base.rules, t.rules) {
 			before, t.classes, t.numbered = f.base.nodes, slices.Clone(base.classes), base.numbered
-			for i, c := range t.censuses {
-				c.Counter, c.total = base.censuses[i].Counter.Clone(), base.censuses[i].total
+			for i, c := range t.counters {
+				c.Counter, c.total = base.counters[i].Counter.Clone(), base.counters[i].total
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (t *table) alike(at, end int) int {
 // count counts nodes in a state and the pods on them or, below zero, takes one out.
 func (t *table) count(at int, st *state, by int) {
 	cl := t.class(at, st)
-	for i, c := range t.censuses {
+	for i, c := range t.counters {
 		if !cl.counts[i] {
 			continue
 		}
@@ -193,10 +193,10 @@ func (t *table) count(at int, st *state, by int) {
 // apply takes over a change of the fleet.
 func (t *table) apply(c change) {
 	switch {
-	case c.of != nil:
+	case c.pod != nil:
 		cl := t.class(c.at, c.to)
-		for i, one := range t.censuses {
-			if n := one.of(c.of) * c.n; n != 0 && cl.counts[i] {
+		for i, one := range t.counters {
+			if n := one.weightOf(c.pod) * c.n; n != 0 && cl.counts[i] {
 				one.total += n
 				held := 0
 				if one.PerNode {
@@ -212,7 +212,7 @@ func (t *table) apply(c change) {
 	}
 	at := c.at - t.from
 	if t.ranged && at == len(t.score) {
-		t.score, t.standing = append(t.score, rejected), append(t.standing, -1)
+		t.score, t.bucket = append(t.score, rejected), append(t.bucket, -1)
 	}
 	if at >= 0 && at < len(t.score) {
 		t.rank(at, c.to)
@@ -226,32 +226,32 @@ func (t *table) cover(lo, hi int) {
 	}
 	if t.ranged {
 		lo, hi = 0, len(t.f.nodes) // more is asked than at first
-		for i := range t.standings {
-			t.standings[i].fit = 0
+		for i := range t.buckets {
+			t.buckets[i].fit = 0
 		}
 	}
 	t.ranged, t.from = true, lo
-	t.score, t.standing = make([]int16, hi-lo), make([]int32, hi-lo)
+	t.score, t.bucket = make([]int16, hi-lo), make([]int32, hi-lo)
 	for at := range t.score {
 		if at > 0 && t.alike(lo+at-1, lo+at+1) == 2 && t.f.isClosed(lo+at-1) == t.f.isClosed(lo+at) {
-			t.standing[at], t.score[at] = t.standing[at-1], t.score[at-1]
-			t.standings[t.standing[at]].fit += toInt(t.score[at] != rejected)
+			t.bucket[at], t.score[at] = t.bucket[at-1], t.score[at-1]
+			t.buckets[t.bucket[at]].fit += toInt(t.score[at] != rejected)
 			continue
 		}
-		t.standing[at] = -1
+		t.bucket[at] = -1
 		t.rank(at, t.f.nodes[lo+at])
 	}
 }
 
-// rank finds the standing of a node of the range and its score for resources.
+// rank finds the bucket of a node of the range and its score for resources.
 func (t *table) rank(at int, st *state) {
-	to := t.standingOf(t.from+at, st)
-	if from := t.standing[at]; from >= 0 && t.score[at] != rejected {
-		t.standings[from].fit--
+	to := t.bucketOf(t.from+at, st)
+	if from := t.bucket[at]; from >= 0 && t.score[at] != rejected {
+		t.buckets[from].fit--
 	}
-	t.standing[at], t.score[at] = to, t.rate(t.from+at, st)
+	t.bucket[at], t.score[at] = to, t.rate(t.from+at, st)
 	if t.score[at] != rejected {
-		t.standings[to].fit++
+		t.buckets[to].fit++
 	}
 }
 
@@ -267,13 +267,13 @@ func (t *table) rate(at int, st *state) int16 {
 	return int16(least + balanced)
 }
 
-func (t *table) standingOf(at int, st *state) int32 {
+func (t *table) bucketOf(at int, st *state) int32 {
 	cl := t.class(at, st)
-	if t.hosts == 0 && cl.of == t {
-		return cl.standing
+	if t.hosts == 0 && cl.table == t {
+		return cl.bucket
 	}
 	t.key, t.held = binary.AppendUvarint(t.key[:0], uint64(cl.id)), t.held[:0]
-	for i, c := range t.censuses {
+	for i, c := range t.counters {
 		if c.host < 0 {
 			continue
 		}
@@ -285,12 +285,12 @@ func (t *table) standingOf(at int, st *state) int32 {
 	}
 	id, known := t.byKey[string(t.key)]
 	if !known {
-		id = int32(len(t.standings))
+		id = int32(len(t.buckets))
 		t.byKey[string(t.key)] = id
-		t.standings = append(t.standings, standing{class: cl, host: slices.Clone(t.held)})
+		t.buckets = append(t.buckets, bucket{class: cl, host: slices.Clone(t.held)})
 		t.totals = append(t.totals, rejected)
 	}
-	cl.of, cl.standing = t, id
+	cl.table, cl.bucket = t, id
 	return id
 }
 
@@ -299,7 +299,7 @@ func (t *table) class(at int, st *state) *class {
 	i := 0
 	switch {
 	case st == nil:
-	case t.picky && len(t.censuses) == 0 && t.k.only != nil && !t.k.only.Has(t.f.object(at, st).Name):
+	case t.picky && len(t.counters) == 0 && t.k.only != nil && !t.k.only.Has(t.f.object(at, st).Name):
 		st = nil // it is no node to the pods
 	case t.picky:
 		i = at + 1
@@ -323,7 +323,7 @@ func (t *table) forget(at int) {
 }
 
 func (t *table) newClass(at int, st *state) *class {
-	p, n := t.k.info.Pod, len(t.censuses)
+	p, n := t.k.info.Pod, len(t.counters)
 	cl := &class{id: t.numbered, domain: make([]int, n), has: make([]bool, n), counts: make([]bool, n)}
 	t.numbered++
 	if st == nil {
@@ -342,7 +342,7 @@ func (t *table) newClass(at int, st *state) *class {
 		cl.preferred = t.k.preferred.Score(node)
 	}
 	lacksHard, rules := false, podfit.RulesOf(p)
-	for i, c := range t.censuses {
+	for i, c := range t.counters {
 		value, has := node.Labels[c.key]
 		cl.has[i] = has
 		cl.ignored = cl.ignored || c.role == shouldSpread && !has && !t.k.systemDefaulted
@@ -351,7 +351,7 @@ func (t *table) newClass(at int, st *state) *class {
 			cl.domain[i] = c.Domain(value)
 		}
 	}
-	for i, c := range t.censuses {
+	for i, c := range t.counters {
 		switch {
 		case c.role == mustSpread:
 			cl.counts[i] = !lacksHard && c.constraint.Includes(rules, node)
@@ -374,14 +374,14 @@ func (t *table) capacity(at int, st *state) int {
 	if cl.rejected {
 		return 0
 	}
-	for i, c := range t.censuses {
+	for i, c := range t.counters {
 		if !cl.counts[i] {
 			continue
 		}
 		if c.held(st) > 0 {
 			return 0
 		}
-		if c.of(k.placed) > 0 {
+		if c.weightOf(k.placed) > 0 {
 			n = 1
 		}
 	}
@@ -403,14 +403,14 @@ func (t *table) first(lo, hi int) int {
 // takes reports whether a node of the range is a candidate, once all are weighed.
 func (t *table) takes(at int) bool {
 	at -= t.from
-	return t.score[at] != rejected && t.totals[t.standing[at]] != rejected
+	return t.score[at] != rejected && t.totals[t.bucket[at]] != rejected
 }
 
-// onNew answers about the standing of a node as if it were one more.
-func (t *table) onNew(st *state, answer func(*standing)) {
+// onNew answers about the bucket of a node as if it were one more.
+func (t *table) onNew(st *state, answer func(*bucket)) {
 	at := len(t.f.nodes)
 	t.count(at, st, 1)
-	answer(&t.standings[t.standingOf(at, st)])
+	answer(&t.buckets[t.bucketOf(at, st)])
 	t.count(at, st, -1)
 	t.forget(at)
 }

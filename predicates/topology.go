@@ -33,15 +33,15 @@ func (s *storage) watchTopology(keys []string) {
 	}
 }
 
-// dressed returns the node with the zone labels of storage drivers that volumes and classes look at
+// withDriverLabels returns the node with the zone labels of storage drivers that volumes and classes look at
 // and that it lacks. What a driver has said of the very node is left as it is.
-func (s *storage) dressed(n *v1.Node) *v1.Node {
+func (s *storage) withDriverLabels(n *v1.Node) *v1.Node {
 	if s.topologyKeys.Len() == 0 {
 		return n
 	}
 	var labels map[string]string
 	for _, key := range zoneKeys {
-		if _, there := n.Labels[key]; there || !s.topologyKeys.Has(key) || s.told(n, key) {
+		if _, there := n.Labels[key]; there || !s.topologyKeys.Has(key) || s.driverSets(n, key) {
 			continue
 		}
 		value, follows := labelOf(n, key)
@@ -61,8 +61,8 @@ func (s *storage) dressed(n *v1.Node) *v1.Node {
 	return &c
 }
 
-// told reports whether a driver on the node knows the label key.
-func (s *storage) told(n *v1.Node, key string) bool {
+// driverSets reports whether a driver on the node knows the label key.
+func (s *storage) driverSets(n *v1.Node, key string) bool {
 	own, found := stored[*storagev1.CSINode](s.csiNodes, n.Name)
 	return found && slices.ContainsFunc(own.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return slices.Contains(d.TopologyKeys, key) })
 }

@@ -257,13 +257,13 @@ func (d *volumeDice) compare(t *testing.T, seed uint64, nodes []Node, template N
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	dressed := template
-	dressed.Node = template.Node.DeepCopy()
-	if zone := dressed.Node.Labels[v1.LabelTopologyZone]; zone != "" {
-		dressed.Node.Labels["topology.ebs.csi.aws.com/zone"] = zone
-		dressed.Node.Labels[v1.LabelFailureDomainBetaZone] = zone
+	withDriverLabels := template
+	withDriverLabels.Node = template.Node.DeepCopy()
+	if zone := withDriverLabels.Node.Labels[v1.LabelTopologyZone]; zone != "" {
+		withDriverLabels.Node.Labels["topology.ebs.csi.aws.com/zone"] = zone
+		withDriverLabels.Node.Labels[v1.LabelFailureDomainBetaZone] = zone
 	}
-	var w world
+	var w naiveCluster
 	for _, n := range nodes {
 		n.Node = n.Node.DeepCopy()
 		if zone := n.Node.Labels[v1.LabelTopologyZone]; zone != "" {
@@ -278,7 +278,7 @@ func (d *volumeDice) compare(t *testing.T, seed uint64, nodes []Node, template N
 		o.add(t, like)
 	}
 	for i, p := range pending {
-		with := append(w.copy(), o.copyOf(dressed, len(w)))
+		with := append(w.copy(), o.copyOf(withDriverLabels, len(w)))
 		if got, want := fit.Passes(0, fit.KindOf(i)), o.fits(with, p, len(w)); got != want {
 			t.Fatalf("seed %d: pod %s passes %v, the scheduler says %v: %v", seed, p.Name, got, want, fit.Reasons(0, fit.KindOf(i)))
 		}
@@ -305,7 +305,7 @@ func (d *volumeDice) compare(t *testing.T, seed uint64, nodes []Node, template N
 		for _, p := range left {
 			id := o.first(w, p, first, len(w))
 			if id < 0 {
-				w = append(w, o.copyOf(dressed, len(w)))
+				w = append(w, o.copyOf(withDriverLabels, len(w)))
 				if id = o.first(w, p, len(w)-1, len(w)); id < 0 {
 					w = w[:len(w)-1]
 					break

@@ -3,10 +3,11 @@ package clusterautoscaler
 import (
 	"maps"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/podfit"
 
-	v1 "k8s.io/api/core/v1"
 	ca "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
 	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"

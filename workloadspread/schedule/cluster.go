@@ -229,7 +229,7 @@ func (c *cluster) update(stop func() bool) error {
 		}
 		c.place(p, name)
 	}
-	return c.live.Settle(stop)
+	return c.live.Sync(stop)
 }
 
 // review looks over all nodes, once a second at most: whether they are waited for any longer, and what an

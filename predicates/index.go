@@ -11,9 +11,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// universe holds one object for each shape of node, pod on a node, and pod to place, so that only what is
+// index holds one object for each shape of node, pod on a node, and pod to place, so that only what is
 // new is looked at. Clusters that follow each other share one; each Scheduler has its own.
-type universe struct {
+type index struct {
 	c   *Checker
 	enc encoder
 	// podKeys are the labels by which pods differ; nil: all. Where they are known, nodes are scored.
@@ -27,14 +27,14 @@ type universe struct {
 
 	shapes    map[string]*shape
 	bodies    map[string]int // what shapes are but for labels, numbered
-	residents map[string]*resident
+	boundPods map[string]*boundPod
 	terms     map[string]*terms
-	known     byPod[*resident]
+	known     byPod[*boundPod]
 	kinds     map[string]*kind
 	kindOf    byPod[*kind]
-	nodes     map[hostedNode]hosted
-	looks     byPod[*look]
-	byLook    map[string]*look
+	nodes     map[stateKey]knownState
+	forms     byPod[*form]
+	byForm    map[string]*form
 	unbound   byPod[*v1.Pod]
 	most      int // pods there were at one time
 	// volumes says that some pod or node has any: what they mean changes with the
@@ -42,39 +42,39 @@ type universe struct {
 	volumes bool
 }
 
-func newUniverse(c *Checker, podKeys sets.Set[string]) *universe {
-	return &universe{
+func newIndex(c *Checker, podKeys sets.Set[string]) *index {
+	return &index{
 		c:         c,
 		podKeys:   podKeys,
 		nodeKeys:  c.nodeKeys.Clone(),
 		sortedAt:  -1,
 		shapes:    map[string]*shape{},
 		bodies:    map[string]int{},
-		residents: map[string]*resident{},
+		boundPods: map[string]*boundPod{},
 		terms:     map[string]*terms{},
-		known:     byPod[*resident]{},
+		known:     byPod[*boundPod]{},
 		kinds:     map[string]*kind{},
 		kindOf:    byPod[*kind]{},
-		nodes:     map[hostedNode]hosted{},
-		looks:     byPod[*look]{},
-		byLook:    map[string]*look{},
+		nodes:     map[stateKey]knownState{},
+		forms:     byPod[*form]{},
+		byForm:    map[string]*form{},
 		unbound:   byPod[*v1.Pod]{},
 	}
 }
 
 // scored says that nodes are scored, so that preferences matter too.
-func (u *universe) scored() bool { return u.podKeys != nil }
+func (u *index) scored() bool { return u.podKeys != nil }
 
-// look notes node label keys that pods look at.
-func (u *universe) look(keys []string) {
+// addNodeKeys notes node label keys that pods look at.
+func (u *index) addNodeKeys(keys []string) {
 	before := u.nodeKeys.Len()
 	u.c.storage.watchTopology(keys)
 	u.nodeKeys.Insert(keys...)
 	u.version += u.nodeKeys.Len() - before
 }
 
-// resident returns the object that stands for a pod on a node.
-func (u *universe) resident(p *v1.Pod) (*resident, error) {
+// boundPod returns the object that stands for a pod on a node.
+func (u *index) boundPod(p *v1.Pod) (*boundPod, error) {
 	if r, known, err := u.known.get(p); known {
 		return r, u.checked(err)
 	}
@@ -82,7 +82,7 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 	if u.scored() {
 		u.learn(p)
 	}
-	r, err := u.residentWith(p, nil)
+	r, err := u.boundPodWith(p, nil)
 	if err == nil {
 		u.known.put(p, r)
 	}
@@ -91,7 +91,7 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 
 // placed returns the object that stands for a pod of a kind once it is on a node: its own claims
 // are but counted there.
-func (u *universe) placed(p *v1.Pod) (*resident, error) {
+func (u *index) placed(p *v1.Pod) (*boundPod, error) {
 	s := u.c.storage
 	own := func(v *v1.Volume) bool { return s.owns(p, v) }
 	stripped := *p
@@ -101,36 +101,36 @@ func (u *universe) placed(p *v1.Pod) (*resident, error) {
 			stripped.Spec.Volumes = append(stripped.Spec.Volumes, *v)
 		}
 	}
-	return u.residentWith(&stripped, s.attachmentsOf(p, own).own)
+	return u.boundPodWith(&stripped, s.attachmentsOf(p, own).own)
 }
 
-// residentWith returns the object that stands for a pod on a node that has volumes of its own
+// boundPodWith returns the object that stands for a pod on a node that has volumes of its own
 // besides those of its claims.
-func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error) {
+func (u *index) boundPodWith(p *v1.Pod, own map[string]int) (*boundPod, error) {
 	// Terms that cannot be parsed are left out, as the scheduler's cache does.
 	info, _ := framework.NewPodInfo(p)
-	r := &resident{id: len(u.residents), info: info, need: needOf(info)}
+	r := &boundPod{id: len(u.boundPods), info: info, need: needOf(info)}
 	u.volumes = u.volumes || len(own) > 0 || looksUpVolumes(p)
 	var err error
 	if r.terms, err = u.termsOf(p, info); err != nil {
 		return nil, err
 	}
-	key, err := u.enc.resident(p, u.podKeys, r, own)
+	key, err := u.enc.boundPod(p, u.podKeys, r, own)
 	if err != nil {
 		return nil, err
 	}
-	if same := u.residents[string(key)]; same != nil {
+	if same := u.boundPods[string(key)]; same != nil {
 		return same, nil
 	}
 	r.ports = portsOf(p)
 	r.attaches = u.c.storage.attachmentsOf(p, func(*v1.Volume) bool { return false })
 	r.attaches.own = own
-	u.residents[string(key)] = r
+	u.boundPods[string(key)] = r
 	return r, nil
 }
 
 // termsOf returns what a pod on a node wants of other pods.
-func (u *universe) termsOf(p *v1.Pod, info *framework.PodInfo) (*terms, error) {
+func (u *index) termsOf(p *v1.Pod, info *framework.PodInfo) (*terms, error) {
 	a := p.Spec.Affinity
 	if a == nil || len(info.RequiredAntiAffinityTerms) == 0 && (!u.scored() || a.PodAffinity == nil && a.PodAntiAffinity == nil) {
 		return nil, nil
@@ -149,13 +149,13 @@ func (u *universe) termsOf(p *v1.Pod, info *framework.PodInfo) (*terms, error) {
 		apart := v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAntiAffinity: a.PodAntiAffinity}}}
 		t = &terms{id: len(u.terms), info: info, looksAt: selectedKeysOf(termsOf(&apart, false))}
 		u.terms[key] = t
-		u.look(withoutHost(topologyKeysOf(termsOf(&apart, false))))
+		u.addNodeKeys(withoutHost(topologyKeysOf(termsOf(&apart, false))))
 	}
 	return t, nil
 }
 
 // kind returns the object that stands for a pod to place.
-func (u *universe) kind(p *v1.Pod) (*kind, error) {
+func (u *index) kind(p *v1.Pod) (*kind, error) {
 	if k, known, err := u.kindOf.get(p); known {
 		return k, u.checked(err)
 	}
@@ -163,7 +163,7 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	if u.scored() {
 		u.learn(p)
 	}
-	var placed *resident
+	var placed *boundPod
 	var err error
 	volumes := looksUpVolumes(p)
 	if volumes {
@@ -182,12 +182,12 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	if k == nil {
 		text := string(key)
 		if !volumes {
-			if placed, err = u.residentWith(p, nil); err != nil {
+			if placed, err = u.boundPodWith(p, nil); err != nil {
 				return nil, err
 			}
 		}
 		if !u.scored() {
-			u.look(nodeKeysOf(p, false))
+			u.addNodeKeys(nodeKeysOf(p, false))
 		}
 		k = u.newKind(p, placed)
 		u.kinds[text] = k
@@ -199,25 +199,25 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 }
 
 // learn notes the labels that the rules of a pod look at, where nodes are scored.
-func (u *universe) learn(p *v1.Pod) {
-	u.look(nodeKeysOf(p, true))
+func (u *index) learn(p *v1.Pod) {
+	u.addNodeKeys(nodeKeysOf(p, true))
 	u.grow(podKeysOf(p, true))
 }
 
 // grow adds labels by which pods differ.
-func (u *universe) grow(keys []string) {
+func (u *index) grow(keys []string) {
 	before := u.podKeys.Len()
 	u.podKeys.Insert(keys...)
-	u.grown = u.grown || u.podKeys.Len() > before && len(u.residents) > 0
+	u.grown = u.grown || u.podKeys.Len() > before && len(u.boundPods) > 0
 }
 
 // shape returns the shape of a node under the label keys looked at now, and the node with the labels of
 // storage drivers.
-func (u *universe) shape(n *v1.Node) (*v1.Node, *shape) {
+func (u *index) shape(n *v1.Node) (*v1.Node, *shape) {
 	if u.sortedAt != u.version {
 		u.sorted, u.sortedAt = sets.List(u.nodeKeys), u.version
 	}
-	n = u.c.storage.dressed(n)
+	n = u.c.storage.withDriverLabels(n)
 	e := &u.enc
 	e.key = e.key[:0]
 	_, hasHost := n.Labels[v1.LabelHostname]
@@ -246,11 +246,11 @@ func (u *universe) shape(n *v1.Node) (*v1.Node, *shape) {
 }
 
 // state returns the state of a node with the given pods; fresh says that it is for copies of the node.
-func (u *universe) state(n Node, fresh bool) (*state, error) {
+func (u *index) state(n Node, fresh bool) (*state, error) {
 	st := &state{}
 	object := n.Node
 	if fresh {
-		st.of, object = n.Node, freshNode(n.Node, freshName(n.Node, 0))
+		st.template, object = n.Node, freshNode(n.Node, freshName(n.Node, 0))
 	}
 	for _, p := range n.Pods {
 		if p == nil {
@@ -259,7 +259,7 @@ func (u *universe) state(n Node, fresh bool) (*state, error) {
 		if finished(p) {
 			continue
 		}
-		r, err := u.resident(p)
+		r, err := u.boundPod(p)
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +270,7 @@ func (u *universe) state(n Node, fresh bool) (*state, error) {
 	slices.SortFunc(st.items, func(a, b item) int { return cmp.Compare(a.id, b.id) })
 	kept := st.items[:0]
 	for _, it := range st.items {
-		if last := len(kept) - 1; last >= 0 && kept[last].resident == it.resident {
+		if last := len(kept) - 1; last >= 0 && kept[last].boundPod == it.boundPod {
 			kept[last].n++
 		} else {
 			kept = append(kept, it)
@@ -284,23 +284,23 @@ func (u *universe) state(n Node, fresh bool) (*state, error) {
 	return st, nil
 }
 
-// hostedNode is a node as it is, or as the template of fresh copies.
-type hostedNode struct {
+// stateKey is a node as it is, or as the template of fresh copies.
+type stateKey struct {
 	node  *v1.Node
 	fresh bool
 }
 
-// hosted is what is known of a node that came with pods.
-type hosted struct {
+// knownState is what is known of a node that came with pods.
+type knownState struct {
 	mark    nodeMark
 	pods    []*v1.Pod
 	st      *state
-	version int // of the universe's shapes
+	version int // of the index's shapes
 }
 
-// hosted returns the state of a node with the pods on it, the same one as long as neither changes.
-func (u *universe) hosted(n Node, fresh bool) (*state, error) {
-	key, mark := hostedNode{n.Node, fresh}, markNode(n.Node)
+// stateOf returns the state of a node with the pods on it, the same one as long as neither changes.
+func (u *index) stateOf(n Node, fresh bool) (*state, error) {
+	key, mark := stateKey{n.Node, fresh}, markNode(n.Node)
 	known, there := u.nodes[key]
 	switch {
 	case there && known.mark != mark && !fresh:
@@ -310,7 +310,7 @@ func (u *universe) hosted(n Node, fresh bool) (*state, error) {
 	}
 	st, err := u.state(n, fresh)
 	if err == nil {
-		u.nodes[key] = hosted{mark, slices.Clone(n.Pods), st, u.version}
+		u.nodes[key] = knownState{mark, slices.Clone(n.Pods), st, u.version}
 	}
 	return st, err
 }
