@@ -27,7 +27,10 @@ func Queue(fit *predicates.Fit, nodes []predicates.Node, weights []int) []int {
 	kinds := fit.Kinds()
 	waiting, order := make([]waiter, len(kinds)), make([]int, len(kinds))
 	for k, kind := range kinds {
-		w := waiter{priority: ptr.Deref(kind.Pod.Spec.Priority, 0), around: dependsOnDomain(kind.Pod), size: sizeOn(cpu, memory, podfit.Requests(kind.Pod))}
+		w := waiter{priority: ptr.Deref(kind.Pod.Spec.Priority, 0), size: sizeOn(cpu, memory, podfit.Requests(kind.Pod))}
+		if dependsOnDomain(kind.Pod) {
+			w.wider = 1
+		}
 		for n := range nodes {
 			switch {
 			case !fit.Passes(n, k):
@@ -45,37 +48,20 @@ func Queue(fit *predicates.Fit, nodes []predicates.Node, weights []int) []int {
 
 type waiter struct {
 	priority int32
-	around   bool
+	wider    int // 1: what runs on other nodes of a domain wider than a host matters
 	places   int
 	size     size
 }
 
 func (w waiter) compare(other waiter) int {
-	if by := cmp.Compare(other.priority, w.priority); by != 0 {
-		return by
-	}
-	if w.around != other.around {
-		if w.around {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(w.places, other.places), other.size.compare(w.size))
+	return cmp.Or(cmp.Compare(other.priority, w.priority), cmp.Compare(other.wider, w.wider),
+		cmp.Compare(w.places, other.places), other.size.compare(w.size))
 }
 
 // dependsOnDomain reports whether a pod has a hard spread constraint, or a required pod affinity or
 // anti-affinity, over domains wider than a host.
 func dependsOnDomain(pod *v1.Pod) bool {
-	for _, c := range pod.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable == v1.DoNotSchedule && c.TopologyKey != v1.LabelHostname {
-			return true
-		}
-	}
-	affinity := pod.Spec.Affinity
-	if affinity == nil {
-		return false
-	}
-	wider := func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname }
-	return affinity.PodAffinity != nil && slices.ContainsFunc(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider) ||
-		affinity.PodAntiAffinity != nil && slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider)
+	affinity, anti := podfit.PodTerms(pod)
+	return slices.ContainsFunc(podfit.HardSpread(pod), func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey != v1.LabelHostname }) ||
+		slices.ContainsFunc(slices.Concat(affinity, anti), func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname })
 }

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -74,25 +75,19 @@ func sharesObjects(pod *v1.Pod) bool {
 // widerSelectors lists the selectors of all rules that reach beyond one node.
 func widerSelectors(pod *v1.Pod) (selectors []labels.Selector, ok bool) {
 	var list []*metav1.LabelSelector
-	for _, c := range pod.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable != v1.DoNotSchedule {
-			continue
-		}
+	for _, c := range podfit.HardSpread(pod) {
 		if c.TopologyKey == v1.LabelHostname {
 			return nil, false
 		}
 		list = append(list, c.LabelSelector)
 	}
-	if a := pod.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return nil, false
-		}
-		if a.PodAntiAffinity != nil {
-			for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-				if term.TopologyKey != v1.LabelHostname {
-					list = append(list, term.LabelSelector)
-				}
-			}
+	affinity, anti := podfit.PodTerms(pod)
+	if len(affinity) > 0 {
+		return nil, false
+	}
+	for _, term := range anti {
+		if term.TopologyKey != v1.LabelHostname {
+			list = append(list, term.LabelSelector)
 		}
 	}
 	for _, l := range list {

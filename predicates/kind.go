@@ -11,6 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // boundPod stands for equal pods that are on nodes.
@@ -192,12 +194,10 @@ func finished(p *v1.Pod) bool {
 
 // constraintsOf returns the spread constraints of a pod: the hard ones or, where nodes are scored, all.
 func constraintsOf(p *v1.Pod, scored bool) []v1.TopologySpreadConstraint {
-	all := p.Spec.TopologySpreadConstraints
-	soft := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != v1.DoNotSchedule }
-	if scored || !slices.ContainsFunc(all, soft) {
-		return all
+	if scored {
+		return p.Spec.TopologySpreadConstraints
 	}
-	return slices.DeleteFunc(slices.Clone(all), soft)
+	return podfit.HardSpread(p)
 }
 
 // termsOf returns the terms of pod affinity and anti-affinity: the required ones or, where nodes are

@@ -68,9 +68,7 @@ func WhereOf(pod *v1.Pod) string {
 // That a group has no option for the pod says nothing of the group, and that the pod is still
 // pending says nothing of nodes on their way: another pod has taken the room.
 func Spreads(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool {
-		return c.WhenUnsatisfiable == v1.DoNotSchedule && c.TopologyKey != v1.LabelHostname
-	})
+	return slices.ContainsFunc(podfit.HardSpread(pod), func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey != v1.LabelHostname })
 }
 
 // ReadKind reads what matters of a pod for a plan. If plain arithmetic does not cover the pod, why
@@ -107,13 +105,11 @@ func ReadKind(key string, pod *v1.Pod) (k *Kind, why string) {
 // Uncovered says why plain arithmetic does not cover a pod, leaving its topology spread aside; it is
 // empty if it does.
 func Uncovered(pod *v1.Pod) string {
-	if a := pod.Spec.Affinity; a != nil {
-		switch {
-		case a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0:
-			return "pod affinity"
-		case a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0:
-			return "pod anti-affinity"
-		}
+	switch affinity, anti := podfit.PodTerms(pod); {
+	case len(affinity) > 0:
+		return "pod affinity"
+	case len(anti) > 0:
+		return "pod anti-affinity"
 	}
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Retry tries pods for which no node was found again, as long as some of them find one, and returns
@@ -38,10 +40,6 @@ func Retry(pods []*v1.Pod, try func(pods []*v1.Pod) ([]*v1.Pod, error)) ([]*v1.P
 
 // followsOthers reports whether the place of other pods may open a node to a pod.
 func followsOthers(pod *v1.Pod) bool {
-	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints,
-		func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }) {
-		return true
-	}
-	a := pod.Spec.Affinity
-	return a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+	affinity, _ := podfit.PodTerms(pod)
+	return len(podfit.HardSpread(pod)) > 0 || len(affinity) > 0
 }

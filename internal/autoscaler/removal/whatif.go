@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
+	"github.com/evenkeel/evenkeel/podfit"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -97,18 +98,9 @@ func emptied(n predicates.Node) predicates.Node {
 
 // looksAround reports whether it matters for a pod what pods there are on other nodes than its own.
 func looksAround(pod *v1.Pod) bool {
-	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool {
-		return c.WhenUnsatisfiable == v1.DoNotSchedule
-	}) {
-		return true
-	}
-	affinity := pod.Spec.Affinity
-	if affinity == nil {
-		return false
-	}
-	return affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
-		affinity.PodAntiAffinity != nil && slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
-			func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname })
+	affinity, anti := podfit.PodTerms(pod)
+	return len(podfit.HardSpread(pod)) > 0 || len(affinity) > 0 ||
+		slices.ContainsFunc(anti, func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname })
 }
 
 // whatIf is the cluster with some nodes gone and their pods moved to others.
