@@ -62,6 +62,7 @@ func (w waiter) compare(other waiter) int {
 // anti-affinity, over domains wider than a host.
 func dependsOnDomain(pod *v1.Pod) bool {
 	affinity, anti := podfit.PodTerms(pod)
-	return slices.ContainsFunc(podfit.HardSpread(pod), func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey != v1.LabelHostname }) ||
-		slices.ContainsFunc(slices.Concat(affinity, anti), func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname })
+	widerSpread := func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey != v1.LabelHostname }
+	widerTerm := func(t v1.PodAffinityTerm) bool { return t.TopologyKey != v1.LabelHostname }
+	return slices.ContainsFunc(podfit.HardSpread(pod), widerSpread) || slices.ContainsFunc(slices.Concat(affinity, anti), widerTerm)
 }

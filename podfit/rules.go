@@ -16,7 +16,8 @@ type Rules struct {
 
 // RulesOf are the rules of a pod.
 func RulesOf(pod *v1.Pod) Rules {
-	r := Rules{tolerations: pod.Spec.Tolerations, any: len(pod.Spec.NodeSelector) == 0 && (pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil)}
+	a := pod.Spec.Affinity
+	r := Rules{tolerations: pod.Spec.Tolerations, any: len(pod.Spec.NodeSelector) == 0 && (a == nil || a.NodeAffinity == nil)}
 	if !r.any {
 		r.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	}

@@ -173,7 +173,9 @@ func replicas(class *storagev1.StorageClass, key, zone string) []string {
 
 func boundVolume(pv *v1.PersistentVolume, c *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	bound := *pv
-	bound.Spec.ClaimRef = &v1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	bound.Spec.ClaimRef = &v1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID,
+	}
 	bound.Status.Phase = v1.VolumeBound
 	return &bound
 }

@@ -4,12 +4,11 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	corev1 "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Reasons answers for each of the nodes of a cluster why a pod cannot be bound to it; nothing where
@@ -39,19 +38,13 @@ func (c *Checker) Reasons(nodes []Node, pod *v1.Pod) ([][]Reason, error) {
 			if status := ask(n); !status.IsSuccess() {
 				reasons[i] = append(reasons[i], c.explain([]*fwk.Status{status.WithPlugin(f.Name())}, pod, &asks, own[i])...)
 				if f.Name() == names.TaintToleration {
-					last := &reasons[i][len(reasons[i])-1]
-					last.Message += " " + untoleratedTaint(pod, nodes[i].Node)
+					taint, _ := podfit.RulesOf(pod).Untolerated(nodes[i].Node)
+					reasons[i][len(reasons[i])-1].Message += " " + taint.ToString()
 				}
 			}
 		}
 	}
 	return reasons, nil
-}
-
-// untoleratedTaint names the first taint that keeps a pod off a node.
-func untoleratedTaint(p *v1.Pod, n *v1.Node) string {
-	taint, _ := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, p.Spec.Tolerations, helper.DoNotScheduleTaintsFilterFunc(), false)
-	return taint.ToString()
 }
 
 // infoOf returns a node as the scheduler keeps it, without its finished pods.

@@ -115,10 +115,7 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 		}
 		s.u.c.report(Step{Doing: "matching pods with node groups", Done: matched, Total: len(pods), Of: "pods"})
 		matched += len(f.kinds[i].Pods)
-		q := question{s: s, k: k}
-		if !k.contested {
-			q.table = s.table(k, 0, 0)
-		}
+		q := s.question(k)
 		for j, fresh := range candidates {
 			f.reasons[j*len(kinds)+i] = q.answer(fresh)
 		}
@@ -186,24 +183,26 @@ type question struct {
 	answers map[string][]Reason // by what it looks at of a fresh node
 }
 
+func (s *Cluster) question(k *kind) *question {
+	q := &question{s: s, k: k, answers: map[string][]Reason{}}
+	q.keys = compacted(slices.Concat(nodeKeysOf(k.info.Pod, false), s.u.c.rules.nodeKeys))
+	if k.contested {
+		return q
+	}
+	if q.table = s.table(k, 0, 0); q.table.local { // whatever the cluster is
+		q.answers = k.answers
+	}
+	for _, c := range q.table.counters {
+		q.keys = withoutHost(append(q.keys, c.key))
+	}
+	return q
+}
+
 // answer is what ask answers, asked once of nodes the kind cannot tell apart: most kinds look at no label
 // at all.
 func (q *question) answer(fresh candidate) []Reason {
 	if q.table == nil || q.k.picky || q.k.volumes {
 		return q.ask(fresh)
-	}
-	if q.answers == nil {
-		q.answers = map[string][]Reason{}
-		if q.table.local { // whatever the cluster is
-			if q.k.answers == nil {
-				q.k.answers = q.answers
-			}
-			q.answers = q.k.answers
-		}
-		q.keys = compacted(slices.Concat(nodeKeysOf(q.k.info.Pod, false), q.s.u.c.rules.nodeKeys))
-		for _, c := range q.table.counters {
-			q.keys = withoutHost(append(q.keys, c.key))
-		}
 	}
 	e := &q.s.u.enc
 	e.body(fresh.st)
@@ -262,7 +261,10 @@ func (t *table) refusals(st *state) (all []*fwk.Status) {
 		for _, by := range []struct {
 			role    role
 			message string
-		}{{avoids, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch}, {repelled, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch}} {
+		}{
+			{avoids, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch},
+			{repelled, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch},
+		} {
 			for i, c := range t.counters {
 				if c.role == by.role && t.refuses(at, i) {
 					add(names.InterPodAffinity, by.message)

@@ -75,7 +75,10 @@ type kind struct {
 
 func (u *index) newKind(p *v1.Pod, placed *boundPod) *kind {
 	info, err := framework.NewPodInfo(p)
-	k := &kind{info: info, placed: placed, asks: asksOf(p), turnedAway: map[string]bool{}, rulesByTerms: map[*terms][]*rule{}}
+	k := &kind{
+		info: info, placed: placed, asks: asksOf(p),
+		turnedAway: map[string]bool{}, answers: map[string][]Reason{}, rulesByTerms: map[*terms][]*rule{},
+	}
 	k.broken = err != nil && u.c.rules.affine
 	k.picky = picksNodes(p) || u.scored() && slices.ContainsFunc(preferredNodes(p), func(t v1.PreferredSchedulingTerm) bool {
 		return onHost(&v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{t.Preference}})
@@ -99,7 +102,8 @@ func (u *index) newKind(p *v1.Pod, placed *boundPod) *kind {
 // containers without requests.
 func asksOf(p *v1.Pod) amounts {
 	asks := framework.NewResource(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
-	counted := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{UseStatusResources: true, NonMissingContainerRequests: defaultRequests})
+	scored := resourcehelper.PodResourcesOptions{UseStatusResources: true, NonMissingContainerRequests: defaultRequests}
+	counted := resourcehelper.PodRequests(p, scored)
 	return amounts{*asks, counted.Cpu().MilliValue(), counted.Memory().Value()}
 }
 

@@ -129,7 +129,8 @@ func (l *Live) HasClaim(namespace, name string) bool {
 func (l *Live) objectsChanged(objects []runtime.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
-		case *v1.PersistentVolumeClaim, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
+		case *v1.PersistentVolumeClaim, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver,
+			*storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 		case *storagev1.CSINode:
 			if n, there := l.counted[o.Name]; there {
 				delete(l.s.u.nodes, stateKey{node: n.Node})
@@ -311,14 +312,15 @@ func (l *Live) mounts(p *v1.Pod) func(*state) bool {
 		}
 	}
 	s.c.seen.nodes = users
-	var asks []func(fwk.NodeInfo) *fwk.Status
+	var plugins []func(fwk.NodeInfo) *fwk.Status
 	for _, f := range s.c.filters {
 		switch f.Name() {
 		case names.VolumeRestrictions, names.VolumeBinding, names.VolumeZone:
-			asks = append(asks, s.c.alone(f, p, users))
+			plugins = append(plugins, s.c.alone(f, p, users))
 		}
 	}
 	return func(st *state) bool {
-		return s.c.attaches(st, p) && !slices.ContainsFunc(asks, func(ask func(fwk.NodeInfo) *fwk.Status) bool { return !ask(st.nodeInfo()).IsSuccess() })
+		refuses := func(ask func(fwk.NodeInfo) *fwk.Status) bool { return !ask(st.nodeInfo()).IsSuccess() }
+		return s.c.attaches(st, p) && !slices.ContainsFunc(plugins, refuses)
 	}
 }

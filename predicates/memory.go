@@ -114,7 +114,6 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 	}
 	index, byForm := map[string]int{}, map[*form]int{}
 	kindOf := make([]int, len(pods))
-	var sizes []int
 	var kinds []Kind
 	for i, p := range pods {
 		node := p.Spec.NodeName
@@ -134,19 +133,12 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 					p = u.unboundOf(p)
 				}
 				kinds = append(kinds, Kind{Pod: p})
-				sizes = append(sizes, 0)
 			}
 			if node == "" {
 				byForm[forms[i]] = k
 			}
 		}
 		kindOf[i] = k
-		sizes[k]++
-	}
-	for k := range kinds {
-		kinds[k].Pods = make([]int, 0, sizes[k])
-	}
-	for i, k := range kindOf {
 		kinds[k].Pods = append(kinds[k].Pods, i)
 	}
 	return kinds, kindOf, nil

@@ -185,7 +185,8 @@ func (p *Preemptor) mounts(nodes []Node, found *Preemption, pod *v1.Pod) (bool, 
 		return true, nil
 	}
 	without := slices.Clone(nodes)
-	without[found.Node].Pods = slices.DeleteFunc(slices.Clone(nodes[found.Node].Pods), func(other *v1.Pod) bool { return slices.Contains(found.Victims, other) })
+	victim := func(other *v1.Pod) bool { return slices.Contains(found.Victims, other) }
+	without[found.Node].Pods = slices.DeleteFunc(slices.Clone(nodes[found.Node].Pods), victim)
 	placed, err := p.c.Cluster(without).Place(pod, 1, found.Node, found.Node+1)
 	return len(placed) > 0, err
 }

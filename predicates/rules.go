@@ -51,7 +51,8 @@ func rulesOf(profile *config.KubeSchedulerProfile) (profileRules, error) {
 			if len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
 				r.ignores = func(name v1.ResourceName) bool {
 					group, _, _ := strings.Cut(string(name), "/")
-					return v1helper.IsExtendedResourceName(name) && (slices.Contains(args.IgnoredResources, string(name)) || slices.Contains(args.IgnoredResourceGroups, group))
+					return v1helper.IsExtendedResourceName(name) &&
+						(slices.Contains(args.IgnoredResources, string(name)) || slices.Contains(args.IgnoredResourceGroups, group))
 				}
 			}
 		}

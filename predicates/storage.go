@@ -144,7 +144,12 @@ func (s *storage) owns(p *v1.Pod, v *v1.Volume) bool {
 // waits reports whether a claim is bound when its first pod is scheduled, and is not yet.
 func (s *storage) waits(c *v1.PersistentVolumeClaim) bool {
 	class, known := s.class(c)
-	return known && c.Spec.VolumeName == "" && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	return known && c.Spec.VolumeName == "" && bindsLate(class)
+}
+
+// bindsLate reports whether claims of a class are bound when their first pod is scheduled.
+func bindsLate(class *storagev1.StorageClass) bool {
+	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // single reports whether single nodes matter to a claim, or all pods of the cluster.
@@ -218,7 +223,7 @@ func (e *encoder) unbound(s *storage, c *v1.PersistentVolumeClaim) {
 		return
 	}
 	e.text(class.Provisioner)
-	e.flag(class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer)
+	e.flag(bindsLate(class))
 	e.proto(&storagev1.StorageClass{AllowedTopologies: class.AllowedTopologies})
 	if s.static.Has(name) {
 		e.text(name)

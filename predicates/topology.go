@@ -9,7 +9,9 @@ import (
 )
 
 // volumeZoneLabels are the labels of volumes that VolumeZone looks at.
-var volumeZoneLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion}
+var volumeZoneLabels = []string{
+	v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion,
+}
 
 const azureDiskZone = "topology.disk.csi.azure.com/zone"
 

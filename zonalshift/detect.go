@@ -12,8 +12,8 @@ import (
 // fewestUnready is how many nodes must be not ready: one may be a kubelet that restarts.
 const fewestUnready = 2
 
-// sighting is what is known of a zone from one call to the next.
-type sighting struct {
+// health is what is known of a zone from one call to the next.
+type health struct {
 	bad  time.Time // since when there is a reason to shift it away; zero if there is none
 	well time.Time // since when all is well; zero where it is not
 	on   bool
@@ -46,14 +46,12 @@ func (s *Shifts) detected(d *Decision, now time.Time, groups []Group) []Shifted 
 			c.refusing++
 		}
 	}
-	maps.DeleteFunc(s.seen, func(zone Domain, _ *sighting) bool { return zones[zone] == nil })
+	maps.DeleteFunc(s.seen, func(zone Domain, _ health) bool { return zones[zone] == nil })
 	var out []Shifted
 	for _, zone := range slices.SortedFunc(maps.Keys(zones), compareDomains) {
-		if s.seen[zone] == nil {
-			s.seen[zone] = &sighting{}
-		}
 		seen := s.seen[zone]
-		seen.look(d, &s.o.Detect, zones[zone], now)
+		seen.update(d, &s.o.Detect, zones[zone], now)
+		s.seen[zone] = seen
 		if seen.on {
 			out = append(out, Shifted{Domain: zone, Detected: true, Reason: seen.why, Since: seen.at})
 		}
@@ -62,9 +60,9 @@ func (s *Shifts) detected(d *Decision, now time.Time, groups []Group) []Shifted 
 	return out
 }
 
-// look takes in the state of a zone. What shifts it away must last, and so must what brings it back,
+// update takes in the state of a zone. What shifts it away must last, and so must what brings it back,
 // which takes more than the absence of the former.
-func (g *sighting) look(d *Decision, o *Detect, c *condition, now time.Time) {
+func (g *health) update(d *Decision, o *Detect, c *condition, now time.Time) {
 	why := c.bad(o)
 	mark(&g.bad, why != "", now)
 	mark(&g.well, c.well(o), now)

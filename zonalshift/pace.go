@@ -2,8 +2,8 @@ package zonalshift
 
 import "time"
 
-// catching is a group that has come back and may not be levelled at once.
-type catching struct {
+// catchUp is what is known of a group that has come back and may not be levelled at once.
+type catchUp struct {
 	since time.Time // when the interval began; zero before the first
 	lag   int
 }
@@ -17,11 +17,11 @@ func (s *Shifts) catchUp(d *Decision, now time.Time, groups []Group) {
 			bySet[g.Set] = append(bySet[g.Set], g)
 		}
 	}
-	left := map[string]*catching{}
+	left := map[string]catchUp{}
 	for i := range groups {
 		g := &groups[i]
-		c := s.returning[g.Name]
-		if _, away := s.away[g.Name]; c == nil || away {
+		c, returns := s.returning[g.Name]
+		if _, away := s.away[g.Name]; !returns || away {
 			continue
 		}
 		if c.since.IsZero() || now.Sub(c.since) >= pace.Interval {
@@ -52,7 +52,7 @@ func (s *Shifts) level(g *Group, members []*Group) int {
 	total, n := int64(0), int64(0)
 	for _, m := range members {
 		_, away := s.away[m.Name]
-		if s.returning[m.Name] == nil && !away && m.Portion == g.Portion {
+		if _, returns := s.returning[m.Name]; !returns && !away && m.Portion == g.Portion {
 			total, n = total+int64(m.Size), n+1
 		}
 	}

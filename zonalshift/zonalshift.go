@@ -156,9 +156,9 @@ func (d *Decision) Idle() bool {
 type Shifts struct {
 	o         Options
 	shifted   map[Domain]Shifted
-	away      map[string]Domain    // group to the domain that keeps it from growing
-	returning map[string]*catching // by group
-	seen      map[Domain]*sighting // what is detected
+	away      map[string]Domain  // group to the domain that keeps it from growing
+	returning map[string]catchUp // by group
+	seen      map[Domain]health  // of zones, if they are watched
 }
 
 // New returns Shifts without memory. It refuses options that make no sense.
@@ -168,25 +168,16 @@ func New(o Options) (*Shifts, error) {
 	}
 	return &Shifts{
 		o: o, shifted: map[Domain]Shifted{}, away: map[string]Domain{},
-		returning: map[string]*catching{}, seen: map[Domain]*sighting{},
+		returning: map[string]catchUp{}, seen: map[Domain]health{},
 	}, nil
 }
 
 // Clone returns Shifts that remember the same.
 func (s *Shifts) Clone() *Shifts {
-	out := &Shifts{
+	return &Shifts{
 		o: s.o, shifted: maps.Clone(s.shifted), away: maps.Clone(s.away),
-		returning: map[string]*catching{}, seen: map[Domain]*sighting{},
+		returning: maps.Clone(s.returning), seen: maps.Clone(s.seen),
 	}
-	for group, c := range s.returning {
-		one := *c
-		out.returning[group] = &one
-	}
-	for domain, seen := range s.seen {
-		one := *seen
-		out.seen[domain] = &one
-	}
-	return out
 }
 
 // Watches reports whether Advance may decide something without a mark: a domain was shifted away at
@@ -219,7 +210,7 @@ func (s *Shifts) Advance(now time.Time, marks []Mark, groups []Group) Decision {
 	s.hold(&d, groups)
 	for group := range wereAway {
 		if _, still := s.away[group]; !still {
-			s.returning[group] = &catching{}
+			s.returning[group] = catchUp{}
 		}
 	}
 	s.catchUp(&d, now, groups)
@@ -362,8 +353,9 @@ func (s *Shifts) Away() []string {
 // more catch up at the pace.
 func (s *Shifts) Restore(groups []string) {
 	for _, group := range groups {
-		if _, away := s.away[group]; !away && s.returning[group] == nil {
-			s.returning[group] = &catching{}
+		_, away := s.away[group]
+		if _, returns := s.returning[group]; !away && !returns {
+			s.returning[group] = catchUp{}
 		}
 	}
 }

@@ -23,7 +23,7 @@ func Watch(ctx context.Context, store Store, clock clock.WithTicker, report func
 	var last []byte
 	var lastErr string
 	first := true
-	look := func() {
+	read := func() {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		text, err := store.Load(ctx)
@@ -50,7 +50,7 @@ func Watch(ctx context.Context, store Store, clock clock.WithTicker, report func
 	ticker := clock.NewTicker(Interval)
 	defer ticker.Stop()
 	for {
-		look()
+		read()
 		select {
 		case <-ticker.C():
 		case <-ctx.Done():
