@@ -13,8 +13,8 @@ import (
 // not listed is 0.
 type Resources map[v1.ResourceName]int64
 
-// ResourcesOf are the amounts in a list of an object.
-func ResourcesOf(list v1.ResourceList) Resources {
+// resourcesOf are the amounts in a list of an object.
+func resourcesOf(list v1.ResourceList) Resources {
 	r := make(Resources, len(list))
 	for name, quantity := range list {
 		n := quantity.Value()
@@ -31,9 +31,9 @@ func ResourcesOf(list v1.ResourceList) Resources {
 // Allocatable is what pods may take of a node, daemons included.
 func Allocatable(node *v1.Node) Resources {
 	if len(node.Status.Allocatable) == 0 {
-		return ResourcesOf(node.Status.Capacity)
+		return resourcesOf(node.Status.Capacity)
 	}
-	return ResourcesOf(node.Status.Allocatable)
+	return resourcesOf(node.Status.Allocatable)
 }
 
 // Requests is what the scheduler reserves for a pod: the sum over its containers or, if more, what its init
@@ -47,7 +47,7 @@ func HeldBy(pod *v1.Pod) Resources {
 }
 
 func requests(pod *v1.Pod, o resource.PodResourcesOptions) Resources {
-	r := ResourcesOf(resource.PodRequests(pod, o))
+	r := resourcesOf(resource.PodRequests(pod, o))
 	r[v1.ResourcePods] = 1
 	return r
 }
