@@ -52,7 +52,8 @@ func TestBudgetOfLines(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		switch got, most := lines[name], budget[name]; {
 		case got > most:
-			t.Errorf("%s: %d lines, more than the %d in budget_test.go: delete what the change makes unnecessary (the largest package is %s, %d lines), "+
+			t.Errorf("%s: %d lines, more than the %d in budget_test.go: delete what the change makes unnecessary (the largest "+
+				"package is %s, %d lines), "+
 				"or raise the number and give the reason in the commit", name, got, most, largest[name].path, largest[name].lines)
 		case got < most-slack:
 			t.Errorf("%s: %d lines, %d fewer than in budget_test.go: lower its number to %d", name, got, most-got, got+slack/5)

@@ -30,7 +30,8 @@ func TestLinkedCodeUsesNoAlphaAPI(t *testing.T) {
 		for _, api := range tree.apis(p.path) {
 			apis[api] = true
 			if strings.Contains(path.Base(api), "alpha") {
-				t.Errorf("%s: the next release of Kubernetes may not have this version of the API any more", strings.Join(tree.chain(p.path, api), " imports "))
+				t.Errorf("%s: the next release of Kubernetes may not have this version of the API any more",
+					strings.Join(tree.chain(p.path, api), " imports "))
 			}
 		}
 	}

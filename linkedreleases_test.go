@@ -36,11 +36,13 @@ func TestTheModuleForOlderReleasesIsWritten(t *testing.T) {
 	}
 	for _, patch := range patches {
 		to := written(t, strings.TrimSuffix(filepath.Base(patch), ".patch"))
-		if mod := read(t, to, "go.mod"); strings.Contains(mod, "// indirect") || !strings.HasPrefix(mod, "module github.com/evenkeel/evenkeel/integrations/clusterautoscaler\n") {
+		if mod := read(t, to, "go.mod"); strings.Contains(mod, "// indirect") ||
+			!strings.HasPrefix(mod, "module github.com/evenkeel/evenkeel/integrations/clusterautoscaler\n") {
 			t.Errorf("%s: go.mod is\n%s", patch, mod)
 		}
 		link := read(t, to, "link.go")
-		if !strings.HasPrefix(link, "// Code generated") || strings.Contains(link, `"sigs.k8s.io/cluster-autoscaler/`) || !strings.Contains(link, `"k8s.io/autoscaler/cluster-autoscaler/cloudprovider"`) {
+		if !strings.HasPrefix(link, "// Code generated") || strings.Contains(link, `"sigs.k8s.io/cluster-autoscaler/`) ||
+			!strings.Contains(link, `"k8s.io/autoscaler/cluster-autoscaler/cloudprovider"`) {
 			t.Errorf("%s: link.go begins with\n%.1000s", patch, link)
 		}
 	}

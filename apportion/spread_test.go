@@ -39,7 +39,8 @@ func TestSpreadTable(t *testing.T) {
 		{"lows beyond the numbers", unbounded, []Claim{{1, 0, unbounded, unbounded}, {1, 0, unbounded, unbounded}, {1, 0, 2, 9}},
 			[]int64{unbounded, unbounded, 2}, []int64{unbounded, unbounded, 2}, []int64{unbounded, unbounded, 2}},
 		{"everything at its largest", unbounded, weights(unbounded, unbounded, unbounded),
-			[]int64{unbounded/3 + 1, unbounded / 3, unbounded / 3}, []int64{unbounded/3 + 1, unbounded / 3, unbounded / 3}, []int64{unbounded/3 + 1, unbounded / 3, unbounded / 3}},
+			[]int64{unbounded/3 + 1, unbounded / 3, unbounded / 3}, []int64{unbounded/3 + 1, unbounded / 3, unbounded / 3},
+			[]int64{unbounded/3 + 1, unbounded / 3, unbounded / 3}},
 	}
 	for _, test := range tests {
 		for r, want := range [][]int64{test.largestRemainder, test.webster, test.dHont} {

@@ -30,10 +30,11 @@ func TestBackoffDoublesAndForgets(t *testing.T) {
 		failures []time.Duration // since the start
 		until    time.Duration
 	}{
-		"first failure":                       {[]time.Duration{0}, 5 * time.Minute},
-		"second after expiry doubles":         {[]time.Duration{0, 5 * time.Minute}, 15 * time.Minute},
-		"failure while backed off keeps":      {[]time.Duration{0, time.Minute}, 6 * time.Minute},
-		"doubling ends at the maximum":        {[]time.Duration{0, 5 * time.Minute, 15 * time.Minute, 35 * time.Minute, 65 * time.Minute}, 95 * time.Minute},
+		"first failure":                  {[]time.Duration{0}, 5 * time.Minute},
+		"second after expiry doubles":    {[]time.Duration{0, 5 * time.Minute}, 15 * time.Minute},
+		"failure while backed off keeps": {[]time.Duration{0, time.Minute}, 6 * time.Minute},
+		"doubling ends at the maximum": {[]time.Duration{0, 5 * time.Minute, 15 * time.Minute, 35 * time.Minute, 65 * time.Minute},
+			95 * time.Minute},
 		"forgotten after three quiet hours":   {[]time.Duration{0, 5 * time.Minute, 3*time.Hour + 6*time.Minute}, 3*time.Hour + 11*time.Minute},
 		"remembered up to three quiet hours":  {[]time.Duration{0, 3 * time.Hour}, 3*time.Hour + 10*time.Minute},
 		"failure exactly at the end of a ban": {[]time.Duration{0, 5 * time.Minute, 15 * time.Minute}, 35 * time.Minute},
@@ -51,7 +52,8 @@ func TestBackoffDoublesAndForgets(t *testing.T) {
 				t.Error("still backed off at the end")
 			}
 			first := at(0)
-			if last := test.failures[len(test.failures)-1]; len(test.failures) > 1 && last-test.failures[len(test.failures)-2] > backoff.DefaultReset {
+			if last := test.failures[len(test.failures)-1]; len(test.failures) > 1 &&
+				last-test.failures[len(test.failures)-2] > backoff.DefaultReset {
 				first = at(last)
 			}
 			if got := b.Failure("a").First; !got.Equal(first) {

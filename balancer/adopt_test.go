@@ -17,7 +17,8 @@ import (
 // on each of the others' three.
 func blockedThird(t *testing.T) *fakeCluster {
 	t.Helper()
-	w := newFakeCluster(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1)), 2, 2, 2)
+	w := newFakeCluster(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1})), targetOf("a", -1, -1),
+		targetOf("b", -1, -1), targetOf("c", -1, -1)), 2, 2, 2)
 	must(t, w.converge())
 	w.able[2] = 0
 	must(t, w.wait(time.Second))
@@ -124,7 +125,8 @@ func TestDeletedTarget(t *testing.T) {
 		"deleted":    {missing("b"), "[10]", ReasonMissing, ReasonTargetMissing},
 		"unreadable": {TargetObservation{Name: "b", Err: errors.New("forbidden")}, "[5]", ReasonUnreadable, ReasonUnreadable},
 	} {
-		w := newFakeCluster(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", 2, -1)), 5, 5)
+		w := newFakeCluster(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", 2, -1)),
+			5, 5)
 		must(t, w.converge())
 		var d Decision
 		for i := range 3 {

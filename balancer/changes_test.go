@@ -153,7 +153,8 @@ func TestMovesWaitForPinnedTargets(t *testing.T) {
 func TestRollingUpdateMovesNothing(t *testing.T) {
 	w := pair()
 	must(t, w.converge())
-	w.pods[0] = append(w.pods[0], podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"})
+	w.pods[0] = append(w.pods[0], podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"},
+		podhealth.Pod{Created: noon, Phase: "Pending"})
 	for range 4 {
 		d, err := w.pass()
 		must(t, err)

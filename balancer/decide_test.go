@@ -72,7 +72,8 @@ func TestExamples(t *testing.T) {
 		},
 		"priority, not named": {replicas: 10, policy: priority("b"), a: targetOf("a", 1, -1), want: [2]int32{1, 9}},
 		"not named, as upstream": {
-			replicas: 10, policy: with(priority("b"), later), a: targetOf("a", 1, -1), b: targetOf("b", -1, 4), want: [2]int32{1, 4}, overflow: "5 replicas",
+			replicas: 10, policy: with(priority("b"), later), a: targetOf("a", 1, -1), b: targetOf("b", -1, 4), want: [2]int32{1, 4},
+			overflow: "5 replicas",
 		},
 		"proportional, not named": {replicas: 10, policy: proportional(map[string]int32{"b": 1}), a: targetOf("a", 1, -1), want: [2]int32{1, 9}},
 		"both at max": {
@@ -91,10 +92,11 @@ func TestExamples(t *testing.T) {
 			replicas: 18, policy: healthyHalves, a: targetOf("a", -1, 10), b: targetOf("b", -1, 10), sizes: [2]int32{9, 9}, late: [2]int{2, 0},
 			want: [2]int32{9, 10}, overflow: "1 replica can",
 		},
-		"90 to 10, nearest":       {replicas: 5, policy: proportional(map[string]int32{"a": 85, "b": 15}), want: [2]int32{4, 1}},
-		"90 to 10, as upstream":   {replicas: 5, policy: with(proportional(map[string]int32{"a": 85, "b": 15}), healthy), want: [2]int32{5, 0}},
-		"ties by name":            {replicas: 1, policy: halves, want: [2]int32{1, 0}},
-		"a probe where blocked":   {replicas: 9, policy: order, a: targetOf("a", -1, 5), sizes: [2]int32{9, 5}, late: [2]int{0, 2}, want: [2]int32{5, 4}, overflow: "1 replica can"},
+		"90 to 10, nearest":     {replicas: 5, policy: proportional(map[string]int32{"a": 85, "b": 15}), want: [2]int32{4, 1}},
+		"90 to 10, as upstream": {replicas: 5, policy: with(proportional(map[string]int32{"a": 85, "b": 15}), healthy), want: [2]int32{5, 0}},
+		"ties by name":          {replicas: 1, policy: halves, want: [2]int32{1, 0}},
+		"a probe where blocked": {replicas: 9, policy: order, a: targetOf("a", -1, 5), sizes: [2]int32{9, 5}, late: [2]int{0, 2},
+			want: [2]int32{5, 4}, overflow: "1 replica can"},
 		"nothing, scaled to zero": {replicas: 0, policy: order, sizes: [2]int32{4, 4}, want: [2]int32{0, 0}},
 	}
 	for name, tt := range tests {
@@ -142,7 +144,8 @@ func TestNoFallback(t *testing.T) {
 
 // A target that cannot be read is left at its last known size, and the others share the rest.
 func TestUnreadableTargets(t *testing.T) {
-	w := newFakeCluster(specOf(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), targetOf("a", -1, -1), targetOf("b", 1, -1), targetOf("c", -1, -1)), 5, 2, 5)
+	w := newFakeCluster(specOf(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), targetOf("a", -1, -1), targetOf("b", 1, -1),
+		targetOf("c", -1, -1)), 5, 2, 5)
 	w.observe()
 	gone := errors.New("no Deployment of that name")
 	w.in.Targets[1] = TargetObservation{Name: "b", Err: gone}
@@ -214,7 +217,8 @@ func TestConflicts(t *testing.T) {
 		t.Errorf("writes %v, want %v", d.Writes, want)
 	}
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionTargetsReadable)
-	if c.Status != metav1.ConditionFalse || c.Message != "a: Balancer shop/other claims it too: remove it from one of the two" || !told(d, ReasonTargetConflict) {
+	if c.Status != metav1.ConditionFalse || c.Message != "a: Balancer shop/other claims it too: remove it from one of the two" ||
+		!told(d, ReasonTargetConflict) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -226,7 +230,8 @@ func TestStrays(t *testing.T) {
 	d, err := w.pass()
 	must(t, err)
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionTargetsReadable)
-	if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "pods of no target, 2 in all, such as batch-1: narrow it") || len(d.Writes) > 0 {
+	if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "pods of no target, 2 in all, such as batch-1: narrow it") ||
+		len(d.Writes) > 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -255,7 +260,8 @@ func TestAdoption(t *testing.T) {
 
 // Writes that make larger come first, and the greatest first.
 func TestOrderOfWrites(t *testing.T) {
-	w := newFakeCluster(specOf(20, priority("e", "d", "c", "b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", 1, 1), targetOf("d", 6, 6), targetOf("e", -1, 13)), 30, 40, 0, 0, 0)
+	w := newFakeCluster(specOf(20, priority("e", "d", "c", "b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", 1, 1),
+		targetOf("d", 6, 6), targetOf("e", -1, 13)), 30, 40, 0, 0, 0)
 	d, err := w.pass()
 	must(t, err)
 	want := "[{e 0 13 0 it has its maximum} {d 0 6 0 it has its maximum} {c 0 1 0 it has its maximum} " +

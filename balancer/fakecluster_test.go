@@ -51,7 +51,8 @@ func priority(names ...string) v1alpha1.BalancerPolicy {
 }
 
 func proportional(rates map[string]int32) v1alpha1.BalancerPolicy {
-	return v1alpha1.BalancerPolicy{PolicyName: v1alpha1.ProportionalPolicyName, Proportions: &v1alpha1.ProportionalPolicy{TargetProportions: rates}}
+	return v1alpha1.BalancerPolicy{PolicyName: v1alpha1.ProportionalPolicyName,
+		Proportions: &v1alpha1.ProportionalPolicy{TargetProportions: rates}}
 }
 
 func withFallback(p v1alpha1.BalancerPolicy) v1alpha1.BalancerPolicy {
@@ -70,7 +71,8 @@ func specOf(replicas int32, policy v1alpha1.BalancerPolicy, targets ...v1alpha1.
 
 // newFakeCluster has targets of the sizes given, able to run anything.
 func newFakeCluster(spec v1alpha1.BalancerSpec, sizes ...int32) *fakeCluster {
-	w := &fakeCluster{in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, sizes: sizes, pods: make([][]podhealth.Pod, len(sizes))}
+	w := &fakeCluster{in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, sizes: sizes,
+		pods: make([][]podhealth.Pod, len(sizes))}
 	for range sizes {
 		w.able = append(w.able, 1<<30)
 	}

@@ -28,7 +28,8 @@ type contest struct {
 
 func newContest(t *testing.T) *contest {
 	t.Helper()
-	w := newFakeCluster(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1)), 3, 3)
+	w := newFakeCluster(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1)),
+		3, 3)
 	must(t, w.converge())
 	return &contest{fakeCluster: w, t: t, wants: 5}
 }

@@ -146,7 +146,8 @@ func slowLoop(seed uint64, relief v1alpha1.Relief) *slowly {
 		s.glances = r
 	}
 	for i := range s.able {
-		s.delay = append(s.delay, []time.Duration{0, time.Second, time.Minute, timeout - time.Second, timeout + time.Minute, 3 * timeout}[r.IntN(6)])
+		s.delay = append(s.delay, []time.Duration{0, time.Second, time.Minute, timeout - time.Second, timeout + time.Minute,
+			3 * timeout}[r.IntN(6)])
 		if r.IntN(2) == 0 {
 			s.able[i] = r.Int32N(16)
 			s.pods[i] = nil

@@ -74,7 +74,8 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 		podhealth.Either(v1alpha1.ConditionOverflow, p.waiting > 0, p.noRoom(),
 			podhealth.Because{Reason: ReasonRoom, Message: "every replica has a target"}),
 		podhealth.Either(v1alpha1.ConditionMinimumsExceedReplicas, p.excess > 0,
-			podhealth.Because{Reason: ReasonMinimumsTooLarge, Message: fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess)},
+			podhealth.Because{Reason: ReasonMinimumsTooLarge,
+				Message: fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess)},
 			podhealth.Because{Reason: ReasonReplicasCoverMinimums, Message: "the replicas cover the minimums of the targets"}),
 		p.available(s), p.progressing(balanced),
 	}, p.in.Generation, p.in.Now)
@@ -120,7 +121,8 @@ func strays(pods []string) string {
 	if len(pods) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", but spec.selector matches pods of no target, %d in all, such as %s: narrow it, or an autoscaler counts them too", len(pods), pods[0])
+	return fmt.Sprintf(", but spec.selector matches pods of no target, %d in all, such as %s: narrow it, or an autoscaler counts them too",
+		len(pods), pods[0])
 }
 
 // balanced is the condition whether every target has its share. Its reason is the first one why
@@ -129,7 +131,9 @@ func (p *pass) balanced(left podhealth.Because, pending int64) metav1.Condition 
 	why := podhealth.Because{}
 	switch {
 	case p.in.Spec.Replicas == nil:
-		why = podhealth.Because{Reason: ReasonReplicasNotSet, Message: "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting"}
+		why = podhealth.Because{Reason: ReasonReplicasNotSet,
+			Message: "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the " +
+				"targets as soon as all are known and none of their replicas is starting"}
 	case left.Reason != "":
 		why = left
 	case pending > 0:
@@ -139,7 +143,8 @@ func (p *pass) balanced(left podhealth.Because, pending int64) metav1.Condition 
 	case p.held > 0:
 		why = podhealth.Because{Reason: ReasonMoving, Message: replicas(p.held) + " will leave when others run instead"}
 	}
-	return podhealth.Either(v1alpha1.ConditionBalanced, why.Reason == "", podhealth.Because{Reason: ReasonBalanced, Message: "every target has its share"}, why)
+	return podhealth.Either(v1alpha1.ConditionBalanced, why.Reason == "",
+		podhealth.Because{Reason: ReasonBalanced, Message: "every target has its share"}, why)
 }
 
 // refuse is the decision about an invalid spec: the targets and all that is known about them stay

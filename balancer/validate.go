@@ -85,7 +85,8 @@ func (c *checker) selector(at *field.Path, s *v1alpha1.LabelSelector) {
 func (c *checker) policy(at *field.Path, p *v1alpha1.BalancerPolicy) {
 	priority, proportional := p.PolicyName == v1alpha1.PriorityPolicyName, p.PolicyName == v1alpha1.ProportionalPolicyName
 	if !priority && !proportional {
-		c.Add(field.NotSupported(at.Child("policyName"), p.PolicyName, []v1alpha1.BalancerPolicyName{v1alpha1.PriorityPolicyName, v1alpha1.ProportionalPolicyName}))
+		c.Add(field.NotSupported(at.Child("policyName"), p.PolicyName, []v1alpha1.BalancerPolicyName{v1alpha1.PriorityPolicyName,
+			v1alpha1.ProportionalPolicyName}))
 	}
 	c.block(at.Child("priorities"), p.Priorities != nil, priority, v1alpha1.PriorityPolicyName)
 	c.block(at.Child("proportions"), p.Proportions != nil, proportional, v1alpha1.ProportionalPolicyName)

@@ -30,9 +30,10 @@ func TestValidate(t *testing.T) {
 			s.Targets[1].ScaleTargetRef = s.Targets[0].ScaleTargetRef
 			s.Targets[1].ScaleTargetRef.APIVersion = "apps/v1"
 		}, "spec.targets[1].scaleTargetRef: Invalid value: \"a\": must not refer to one object twice"},
-		"negative min":  {func(s *spec) { s.Targets[0].MinReplicas = new(int32(-1)) }, "spec.targets[0].minReplicas: Invalid value: -1"},
-		"negative max":  {func(s *spec) { s.Targets[0].MaxReplicas = new(int32(-1)) }, "spec.targets[0].maxReplicas: Invalid value: -1"},
-		"min above max": {func(s *spec) { s.Targets[0].MinReplicas, s.Targets[0].MaxReplicas = new(int32(2)), new(int32(1)) }, "spec.targets[0].minReplicas: Invalid value: 2: must not be greater"},
+		"negative min": {func(s *spec) { s.Targets[0].MinReplicas = new(int32(-1)) }, "spec.targets[0].minReplicas: Invalid value: -1"},
+		"negative max": {func(s *spec) { s.Targets[0].MaxReplicas = new(int32(-1)) }, "spec.targets[0].maxReplicas: Invalid value: -1"},
+		"min above max": {func(s *spec) { s.Targets[0].MinReplicas, s.Targets[0].MaxReplicas = new(int32(2)), new(int32(1)) },
+			"spec.targets[0].minReplicas: Invalid value: 2: must not be greater"},
 		"no kind": {func(s *spec) {
 			s.Targets[0].ScaleTargetRef = v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Name: "a"}
 		}, "spec.targets[0].scaleTargetRef.kind: Required"},
@@ -58,16 +59,22 @@ func TestValidate(t *testing.T) {
 		"a value of a label that is none": {func(s *spec) {
 			s.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"app": "my web"}
 		}, "spec.selector.matchLabels: Invalid value: \"my web\""},
-		"unknown policy":        {func(s *spec) { s.Policy = v1alpha1.BalancerPolicy{PolicyName: "even"} }, "spec.policy.policyName: Unsupported value: \"even\""},
-		"no order":              {func(s *spec) { s.Policy.Priorities = nil }, "spec.policy.priorities: Required"},
-		"an empty order":        {func(s *spec) { s.Policy = priority() }, "spec.policy.priorities.targetOrder: Required"},
-		"unknown in order":      {func(s *spec) { s.Policy = priority("a", "x") }, "spec.policy.priorities.targetOrder[1]: Invalid value: \"x\""},
-		"twice in order":        {func(s *spec) { s.Policy = priority("a", "a") }, "spec.policy.priorities.targetOrder[1]: Duplicate value: \"a\""},
-		"both blocks":           {func(s *spec) { s.Policy.Proportions = proportional(map[string]int32{"a": 1}).Proportions }, "spec.policy.proportions: Forbidden"},
-		"no proportions":        {func(s *spec) { s.Policy = proportional(nil) }, "spec.policy.proportions.targetProportions: Required"},
-		"unknown proportion":    {func(s *spec) { s.Policy = proportional(map[string]int32{"x": 1}) }, "spec.policy.proportions.targetProportions[x]: Invalid value: \"x\""},
-		"a negative proportion": {func(s *spec) { s.Policy = proportional(map[string]int32{"a": -1}) }, "spec.policy.proportions.targetProportions[a]: Invalid value: -1"},
-		"no timeout":            {func(s *spec) { s.Policy.Fallback = &v1alpha1.Fallback{} }, "spec.policy.fallback.startupTimeout: Invalid value: \"0s\": must be 1s or more"},
+		"unknown policy": {func(s *spec) { s.Policy = v1alpha1.BalancerPolicy{PolicyName: "even"} },
+			"spec.policy.policyName: Unsupported value: \"even\""},
+		"no order":         {func(s *spec) { s.Policy.Priorities = nil }, "spec.policy.priorities: Required"},
+		"an empty order":   {func(s *spec) { s.Policy = priority() }, "spec.policy.priorities.targetOrder: Required"},
+		"unknown in order": {func(s *spec) { s.Policy = priority("a", "x") }, "spec.policy.priorities.targetOrder[1]: Invalid value: \"x\""},
+		"twice in order": {func(s *spec) { s.Policy = priority("a", "a") },
+			"spec.policy.priorities.targetOrder[1]: Duplicate value: \"a\""},
+		"both blocks": {func(s *spec) { s.Policy.Proportions = proportional(map[string]int32{"a": 1}).Proportions },
+			"spec.policy.proportions: Forbidden"},
+		"no proportions": {func(s *spec) { s.Policy = proportional(nil) }, "spec.policy.proportions.targetProportions: Required"},
+		"unknown proportion": {func(s *spec) { s.Policy = proportional(map[string]int32{"x": 1}) },
+			"spec.policy.proportions.targetProportions[x]: Invalid value: \"x\""},
+		"a negative proportion": {func(s *spec) { s.Policy = proportional(map[string]int32{"a": -1}) },
+			"spec.policy.proportions.targetProportions[a]: Invalid value: -1"},
+		"no timeout": {func(s *spec) { s.Policy.Fallback = &v1alpha1.Fallback{} },
+			"spec.policy.fallback.startupTimeout: Invalid value: \"0s\": must be 1s or more"},
 		"a short stabilization": {func(s *spec) {
 			s.Policy = withFallback(s.Policy)
 			s.Policy.Fallback.StabilizationTime.Duration = time.Millisecond
@@ -76,7 +83,8 @@ func TestValidate(t *testing.T) {
 			s.Policy = withFallback(s.Policy)
 			s.Policy.Fallback.StabilizationTime.Duration = 0
 		}, ""},
-		"no moves":        {func(s *spec) { s.Policy.MaxMovesPerMinute = new(int32(0)) }, "spec.policy.maxMovesPerMinute: Invalid value: 0: must be 1 or more"},
+		"no moves": {func(s *spec) { s.Policy.MaxMovesPerMinute = new(int32(0)) },
+			"spec.policy.maxMovesPerMinute: Invalid value: 0: must be 1 or more"},
 		"unknown relief":  {func(s *spec) { s.Policy.Relief = "any" }, "spec.policy.relief: Unsupported value: \"any\""},
 		"later, in order": {func(s *spec) { s.Policy.Relief = v1alpha1.ReliefLaterOnly }, ""},
 		"later, no order": {func(s *spec) {

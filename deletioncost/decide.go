@@ -117,7 +117,8 @@ func ready(pods []*v1.Pod) []*v1.Pod {
 	is := func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue }
 	var out []*v1.Pod
 	for _, p := range pods {
-		if p.Spec.NodeName != "" && p.Status.Phase == v1.PodRunning && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, is) {
+		if p.Spec.NodeName != "" && p.Status.Phase == v1.PodRunning && p.DeletionTimestamp == nil &&
+			slices.ContainsFunc(p.Status.Conditions, is) {
 			out = append(out, p)
 		}
 	}

@@ -62,12 +62,17 @@ func TestCostsFollowLevels(t *testing.T) {
 		message string
 	}{
 		{"one pod per zone", 1, []int{1, 1, 1}, "[0][0][0]", "scaling down keeps the skew over topology.kubernetes.io/zone at 1 or less"},
-		{"two pods per zone", 1, []int{2, 2, 2}, "[0 -1][0 -1][0 -1]", "scaling down could have led to a skew of 2 over topology.kubernetes.io/zone: 3 deletion costs keep it at 1 or less"},
-		{"a remainder", 1, []int{3, 3, 2}, "[0 -1 -2][0 -1 -2][0 -1]", "scaling down could have led to a skew of 3 over topology.kubernetes.io/zone: 5 deletion costs keep it at 1 or less"},
-		{"within maxSkew", 3, []int{3, 3, 3}, "[0 0 0][0 0 0][0 0 0]", "scaling down keeps the skew over topology.kubernetes.io/zone at 3 or less"},
-		{"above maxSkew", 3, []int{4, 4, 4}, "[0 0 0 -1][0 0 0 -1][0 0 0 -1]", "scaling down could have led to a skew of 4 over topology.kubernetes.io/zone: 3 deletion costs keep it at 3 or less"},
+		{"two pods per zone", 1, []int{2, 2, 2}, "[0 -1][0 -1][0 -1]",
+			"scaling down could have led to a skew of 2 over topology.kubernetes.io/zone: 3 deletion costs keep it at 1 or less"},
+		{"a remainder", 1, []int{3, 3, 2}, "[0 -1 -2][0 -1 -2][0 -1]",
+			"scaling down could have led to a skew of 3 over topology.kubernetes.io/zone: 5 deletion costs keep it at 1 or less"},
+		{"within maxSkew", 3, []int{3, 3, 3}, "[0 0 0][0 0 0][0 0 0]",
+			"scaling down keeps the skew over topology.kubernetes.io/zone at 3 or less"},
+		{"above maxSkew", 3, []int{4, 4, 4}, "[0 0 0 -1][0 0 0 -1][0 0 0 -1]",
+			"scaling down could have led to a skew of 4 over topology.kubernetes.io/zone: 3 deletion costs keep it at 3 or less"},
 		{"one zone", 1, []int{5}, "[0 0 0 0 0]", "scaling down keeps the skew over topology.kubernetes.io/zone at 0 or less"},
-		{"not level", 1, []int{4, 1}, "[0 -1 -2 -3][0]", "scaling down could have led to a skew of 4 over topology.kubernetes.io/zone: 3 deletion costs keep it at 2 or less"},
+		{"not level", 1, []int{4, 1}, "[0 -1 -2 -3][0]",
+			"scaling down could have led to a skew of 4 over topology.kubernetes.io/zone: 3 deletion costs keep it at 2 or less"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := zonesOf(zoneRule(tt.skew), tt.pods...)
@@ -386,7 +391,8 @@ func TestResolve(t *testing.T) {
 		{nil, asks("zone"), Spread, Zone, ""},
 		{asks("none"), asks("zone"), Spread, None, ""},
 		{asks("spread"), nil, None, Spread, ""},
-		{asks("Spread"), asks("zone"), Spread, None, `annotation evenkeel.dev/deletion-cost of the workload: "Spread" is not one of spread, zone and none`},
+		{asks("Spread"), asks("zone"), Spread, None,
+			`annotation evenkeel.dev/deletion-cost of the workload: "Spread" is not one of spread, zone and none`},
 		{nil, asks(""), Spread, None, `annotation evenkeel.dev/deletion-cost of its namespace: "" is not one of spread, zone and none`},
 	} {
 		got, err := Resolve(tt.workload, tt.namespace, tt.cluster)

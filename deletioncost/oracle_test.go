@@ -62,8 +62,9 @@ func (w *fakeReplicaSet) pod(n *v1.Node, age time.Duration, uid string) *v1.Pod 
 			Name: fmt.Sprintf("web-%05d", w.made), Namespace: "shop", UID: types.UID(uid), CreationTimestamp: at,
 			Labels: map[string]string{"app": "web", "pod-template-hash": "1"}, Annotations: map[string]string{},
 		},
-		Spec:   v1.PodSpec{NodeName: n.Name, TopologySpreadConstraints: w.rule},
-		Status: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: at}}},
+		Spec: v1.PodSpec{NodeName: n.Name, TopologySpreadConstraints: w.rule},
+		Status: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue,
+			LastTransitionTime: at}}},
 	}
 	return p
 }

@@ -67,7 +67,8 @@ func withBalancers(ctx context.Context, t *testing.T, plane *controlplane.Contro
 // controller starts a controller with no more rights than the manifests give it.
 func (w *balancerCluster) controller(t *testing.T, args ...string) *evenkeel.Controller {
 	t.Helper()
-	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: append([]string{"--controllers=balancer"}, args...)})
+	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig,
+		Args: append([]string{"--controllers=balancer"}, args...)})
 }
 
 // A zone is a node that has room for some pods of a shop, and a Deployment whose pods run there

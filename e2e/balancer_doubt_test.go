@@ -51,15 +51,18 @@ func unreadableTargets(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s.create(ctx, t, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "settings"}})
 	b := s.balancer(10, proportional(map[string]int32{"a": 1, "b": 1, "plain": 1, "strange": 1}))
 	b.Spec.Targets = append(b.Spec.Targets,
-		v1alpha1.BalancerTarget{Name: "plain", ScaleTargetRef: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "ConfigMap", Name: "settings"}},
-		v1alpha1.BalancerTarget{Name: "strange", ScaleTargetRef: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Gizmo", Name: "x"}},
+		v1alpha1.BalancerTarget{Name: "plain", ScaleTargetRef: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "ConfigMap",
+			Name: "settings"}},
+		v1alpha1.BalancerTarget{Name: "strange", ScaleTargetRef: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Gizmo",
+			Name: "x"}},
 	)
 	bound(&b.Spec, "plain", 2, -1)
 	s.balance(ctx, t, b)
 	want := state{
 		sizes:   map[string]int32{"a": 4, "b": 4, "plain": 2, "strange": 0},
 		running: map[string]int32{"plain": 0}, holds: []string{},
-		says: map[string]string{"plain": "only kinds that have one can be scaled", "strange": "install its definition or correct the reference", v1alpha1.ConditionTargetsReadable: "Gizmo"},
+		says: map[string]string{"plain": "only kinds that have one can be scaled", "strange": "install its definition or correct the reference",
+			v1alpha1.ConditionTargetsReadable: "Gizmo"},
 	}
 	s.settles(ctx, t, "at first", want)
 	s.wrote(ctx, t, "at first", "a", "b")
@@ -166,7 +169,8 @@ func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s.create(ctx, t, plain)
 	s.create(ctx, t, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "example-rollouts", Labels: map[string]string{"evenkeel.dev/aggregate-to-controller": "true"}},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"rollouts/scale"}, Verbs: []string{"get", "update"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"rollouts/scale"},
+			Verbs: []string{"get", "update"}}},
 	})
 	s.create(ctx, t, parse(t, rolloutInstalled))
 	rollout := &unstructured.Unstructured{Object: map[string]any{

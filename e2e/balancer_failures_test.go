@@ -66,7 +66,8 @@ func (s *shop) hire(ctx context.Context, t *testing.T, user, role string, args .
 	s.users = append(s.users, user)
 	return evenkeel.StartController(t, evenkeel.ControllerOptions{
 		Kubeconfig: s.plane.KubeconfigAs(t, user, "system:authenticated"),
-		Args:       append([]string{"--controllers=balancer", "--namespace=" + s.namespace, "--leader-elect-resource-namespace=" + s.namespace}, args...),
+		Args: append([]string{"--controllers=balancer", "--namespace=" + s.namespace, "--leader-elect-resource-namespace=" + s.namespace},
+			args...),
 	})
 }
 
@@ -208,7 +209,8 @@ func (s *shop) untilWritten(ctx context.Context, t *testing.T) {
 func restartedServer(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.scaled(ctx, t, "restarted")
 	// It is not to give up the leadership, however long the API server takes.
-	c := s.hire(ctx, t, "survivor", ordinary, "--leader-elect-lease-duration=120s", "--leader-elect-renew-deadline=110s", "--leader-elect-retry-period=1s")
+	c := s.hire(ctx, t, "survivor", ordinary, "--leader-elect-lease-duration=120s", "--leader-elect-renew-deadline=110s",
+		"--leader-elect-retry-period=1s")
 	s.settles(ctx, t, "at first", s.due(ctx, t, 0))
 	s.begin(t)
 	s.scale(ctx, t, 37)
@@ -325,7 +327,8 @@ func stoppedLeader(ctx context.Context, t *testing.T, w *balancerCluster) {
 	const lease = 10 * time.Minute
 	s := w.scaled(ctx, t, "stopped")
 	s.begin(t)
-	leads, _ := s.lead(ctx, t, "--leader-elect-lease-duration="+lease.String(), "--leader-elect-renew-deadline=9m", "--leader-elect-retry-period=1s")
+	leads, _ := s.lead(ctx, t, "--leader-elect-lease-duration="+lease.String(), "--leader-elect-renew-deadline=9m",
+		"--leader-elect-retry-period=1s")
 	s.settles(ctx, t, "at first", s.due(ctx, t, 0))
 	before := s.leader(ctx)
 	s.scale(ctx, t, 37)

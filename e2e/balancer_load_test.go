@@ -44,7 +44,10 @@ func (l *podLoad) start(ctx context.Context, t *testing.T) {
 	t.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
-		err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) { return false, l.measure(ctx) })
+		err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			return false,
+				l.measure(ctx)
+		})
 		if ctx.Err() == nil {
 			t.Error(err)
 		}

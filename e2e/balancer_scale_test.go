@@ -70,13 +70,15 @@ func balancerScale(ctx context.Context, t *testing.T, c client.Client, config *r
 		t.Errorf("a write on old data: %v", err)
 	}
 	negative := []byte(`{"spec":{"replicas":-1}}`)
-	if _, err := scales.Patch(ctx, resource.WithVersion(v1alpha1.Version), b.Name, types.MergePatchType, negative, metav1.PatchOptions{}); err == nil {
+	if _, err := scales.Patch(ctx, resource.WithVersion(v1alpha1.Version), b.Name, types.MergePatchType, negative,
+		metav1.PatchOptions{}); err == nil {
 		t.Error("scaled to -1")
 	}
 
 	unset := create(ctx, t, c, "unset", `spec: {replicas: null}`)
 	const reason = `the spec replicas field ".spec.replicas" does not exist`
-	if _, err := scales.Get(ctx, resource, unset.Name, metav1.GetOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), reason) {
+	if _, err := scales.Get(ctx, resource, unset.Name, metav1.GetOptions{}); !apierrors.IsInternalError(err) ||
+		!strings.Contains(err.Error(), reason) {
 		t.Errorf("reading what is unset: %v", err)
 	}
 	four := []byte(`{"spec":{"replicas":4}}`) // as kubectl scale does

@@ -221,7 +221,8 @@ func unfair(b *v1alpha1.Balancer) string {
 	}
 	for i, due := range result.Targets {
 		size := due.Replicas
-		if due.Reason == apportion.ReasonCapacity && due.Pending == 0 && due.Replicas < *r.Targets[i].Max && !slices.Contains(leftAlone, order[i].Reason) {
+		if due.Reason == apportion.ReasonCapacity && due.Pending == 0 && due.Replicas < *r.Targets[i].Max &&
+			!slices.Contains(leftAlone, order[i].Reason) {
 			size++
 		}
 		waits := int64(order[i].Desired) > size && due.Reason == apportion.ReasonCapacity && int64(order[i].Desired) <= size+result.Unplaced
@@ -229,9 +230,11 @@ func unfair(b *v1alpha1.Balancer) string {
 			return fmt.Sprintf("%s is to have %d, its due is %d", order[i].Name, order[i].Desired, size)
 		}
 	}
-	for kind, n := range map[string]int64{v1alpha1.ConditionOverflow: result.Unplaced, v1alpha1.ConditionMinimumsExceedReplicas: result.Excess} {
+	for kind, n := range map[string]int64{v1alpha1.ConditionOverflow: result.Unplaced,
+		v1alpha1.ConditionMinimumsExceedReplicas: result.Excess} {
 		c := meta.FindStatusCondition(b.Status.Conditions, kind)
-		if n == 0 && c.Status == metav1.ConditionTrue || n > 0 && (c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, fmt.Sprint(n))) {
+		if n == 0 && c.Status == metav1.ConditionTrue || n > 0 &&
+			(c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, fmt.Sprint(n))) {
 			return fmt.Sprintf("%s is %s (%s), its number is %d", kind, c.Status, c.Message, n)
 		}
 	}
@@ -303,7 +306,8 @@ func (s *shop) cost(t *testing.T) cost {
 			c.statuses++
 		case (size || status) && w.Code == http.StatusConflict:
 			c.conflicts++
-		case w.Code == http.StatusGatewayTimeout, w.Code == http.StatusInternalServerError && ended[i]: // the controller was killed before the answer
+		case w.Code == http.StatusGatewayTimeout, w.Code == http.StatusInternalServerError &&
+			ended[i]: // the controller was killed before the answer
 		default:
 			c.rest = append(c.rest, fmt.Sprintf("%+v", w))
 		}

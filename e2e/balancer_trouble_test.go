@@ -211,7 +211,8 @@ func (s *shop) crashes(ctx context.Context, t *testing.T, pod *v1.Pod, again boo
 		is = v1.ConditionFalse
 		c.Ready, c.RestartCount = false, 5
 		c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-		c.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1, StartedAt: pod.CreationTimestamp, FinishedAt: now}}
+		c.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1, StartedAt: pod.CreationTimestamp,
+			FinishedAt: now}}
 	}
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == v1.PodReady || condition.Type == v1.ContainersReady {

@@ -83,7 +83,8 @@ func dryRun(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane,
 			if group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group == "monitoring.coreos.com" || group == "cert-manager.io" {
 				continue
 			}
-			err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.FieldOwner("e2e"), client.ForceOwnership)
+			err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.FieldOwner("e2e"),
+				client.ForceOwnership)
 			if err != nil {
 				t.Errorf("%s: %s %s: %v", folder, o.GetKind(), o.GetName(), err)
 			}
@@ -99,7 +100,8 @@ func dryRun(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane,
 func apply(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, folder string) {
 	t.Helper()
 	for _, o := range read(t, folder) {
-		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"),
+			client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,7 +229,8 @@ func (w *replicas) hold(name string) {
 func (w *replicas) step(ctx context.Context) {
 	w.t.Helper()
 	r := w.all[w.random.IntN(len(w.all))]
-	if i := slices.IndexFunc(w.all, func(r *oneReplica) bool { return r.name == *w.lease.Spec.HolderIdentity }); i >= 0 && w.random.IntN(3) == 0 {
+	if i := slices.IndexFunc(w.all, func(r *oneReplica) bool { return r.name == *w.lease.Spec.HolderIdentity }); i >= 0 &&
+		w.random.IntN(3) == 0 {
 		r = w.all[i] // who leads does more
 	}
 	if w.loaded != nil && w.random.IntN(3) == 0 {

@@ -27,11 +27,13 @@ import (
 // withoutNode makes a pod of which the scheduler has said so.
 func withoutNode(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, name string) *v1.Pod {
 	t.Helper()
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}}}
 	if err := plane.Client.Create(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
-	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: metav1.Now()}}
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
+		LastTransitionTime: metav1.Now()}}
 	if err := plane.Client.Status().Update(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func conditionsOfPods(ctx context.Context, t *testing.T, plane *controlplane.Con
 		t.Fatal(err)
 	}
 	gone = withoutNode(ctx, t, plane, "gone")
-	if err := plane.Client.SubResource("binding").Create(ctx, bound, &v1.Binding{Target: v1.ObjectReference{Kind: "Node", Name: "n"}}); err != nil {
+	if err := plane.Client.SubResource("binding").Create(ctx, bound,
+		&v1.Binding{Target: v1.ObjectReference{Kind: "Node", Name: "n"}}); err != nil {
 		t.Fatal(err)
 	}
 	says := func(pod *v1.Pod) string {
@@ -63,7 +66,8 @@ func conditionsOfPods(ctx context.Context, t *testing.T, plane *controlplane.Con
 	}
 	c := join(ctx, t, serviceAccount(plane), cluster.Options{PodConditions: conditions.NewMetrics(nil, "")})
 	notice := func(pod *v1.Pod, uid types.UID, acting, failed bool) {
-		c.Notices.Set([]steering.Notice{{Namespace: pod.Namespace, Name: pod.Name, UID: uid, Acting: acting, Failed: failed, Message: "node group spot grows"}})
+		c.Notices.Set([]steering.Notice{{Namespace: pod.Namespace, Name: pod.Name, UID: uid, Acting: acting, Failed: failed,
+			Message: "node group spot grows"}})
 	}
 	const unsaid = "PodScheduled=False Unschedulable; "
 	notice(a, a.UID, true, false)
@@ -108,7 +112,8 @@ func conditionsOfPods(ctx context.Context, t *testing.T, plane *controlplane.Con
 // What Cluster Autoscaler says about pods is read as it is written: by its own kind of recorder, and found
 // by the API server's own selectors.
 func saidByTheAutoscaler(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
-	triggered, refused, unheard := withoutNode(ctx, t, plane, "triggered"), withoutNode(ctx, t, plane, "refused"), withoutNode(ctx, t, plane, "unheard")
+	triggered, refused, unheard := withoutNode(ctx, t, plane, "triggered"), withoutNode(ctx, t, plane, "refused"),
+		withoutNode(ctx, t, plane, "unheard")
 	clientset, err := kubernetes.NewForConfig(plane.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +124,8 @@ func saidByTheAutoscaler(ctx context.Context, t *testing.T, plane *controlplane.
 	recorder := broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "cluster-autoscaler"})
 	recorder.Event(triggered, v1.EventTypeNormal, "TriggeredScaleUp", "pod triggered scale-up: [{spot 3->4 (max: 10)}]")
 	recorder.Event(refused, v1.EventTypeNormal, "NotTriggerScaleUp", "pod didn't trigger scale-up: 2 max node group size reached")
-	broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "default-scheduler"}).Event(unheard, v1.EventTypeWarning, "FailedScheduling", "0/3 nodes are available")
+	broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "default-scheduler"}).Event(unheard, v1.EventTypeWarning,
+		"FailedScheduling", "0/3 nodes are available")
 
 	pods := []*v1.Pod{triggered, refused, unheard}
 	reader := live.New(plane.Client, clock.RealClock{})
@@ -133,7 +139,8 @@ func saidByTheAutoscaler(ctx context.Context, t *testing.T, plane *controlplane.
 
 	status := fmt.Sprintf("time: %s\nnodeGroups: [{name: spot, scaleUp: {status: Backoff, lastTransitionTime: %q}}]",
 		time.Now().Add(time.Minute).UTC().Format("2006-01-02 15:04:05.999999999 -0700 MST"), time.Now().UTC().Format(time.RFC3339))
-	object := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: provisioning.StatusConfigMap}, Data: map[string]string{provisioning.StatusKey: status}}
+	object := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: provisioning.StatusConfigMap},
+		Data: map[string]string{provisioning.StatusKey: status}}
 	if err := plane.Client.Create(ctx, object); err != nil {
 		t.Fatal(err)
 	}

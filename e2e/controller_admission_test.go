@@ -85,7 +85,8 @@ func whoMayScaleTargets(ctx context.Context, t *testing.T, plane *controlplane.C
 		{"scaler", "Policy", all[:1], "example.com/policies a"},
 	} {
 		err := as(c.user).Create(ctx, of(fmt.Sprint("case-", i), c.kinds, c.names...), client.DryRunAll)
-		if allowed := err == nil; allowed != (c.says == "") || !allowed && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.says)) {
+		if allowed := err == nil; allowed != (c.says == "") || !allowed &&
+			(!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s, %s: %v, wanted %q", c.user, c.kinds, err, c.says)
 		}
 	}

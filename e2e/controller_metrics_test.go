@@ -31,7 +31,8 @@ import (
 func metricsAreForThoseWhoMay(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client) {
 	for _, o := range read(t, "../controller/deploy") {
 		if o.GetKind() == "ClusterRoleBinding" {
-			if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+			if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"),
+				client.ForceOwnership); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -44,11 +45,14 @@ func metricsAreForThoseWhoMay(ctx context.Context, t *testing.T, plane *controlp
 	}); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts", "system:authenticated")
+	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts",
+		"system:authenticated")
 	folder := t.TempDir()
 	roots := newPair(t, folder)
-	checked := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: shippedFlags(t, "../controller/certificates", folder)})
-	unchecked := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: append(shippedFlags(t, "../controller/deploy", folder), "--metrics-secure")})
+	checked := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig,
+		Args: shippedFlags(t, "../controller/certificates", folder)})
+	unchecked := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig,
+		Args: append(shippedFlags(t, "../controller/deploy", folder), "--metrics-secure")})
 	for name, s := range map[string]struct {
 		controller *evenkeel.Controller
 		trust      *tls.Config
@@ -66,11 +70,13 @@ func metricsAreForThoseWhoMay(ctx context.Context, t *testing.T, plane *controlp
 		})
 	})
 	t.Run("without the right to ask", func(t *testing.T) {
-		if err := c.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "evenkeel-controller-auth-delegator"}}); err != nil {
+		if err := c.Delete(ctx,
+			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "evenkeel-controller-auth-delegator"}}); err != nil {
 			t.Fatal(err)
 		}
 		until(ctx, t, "nobody gets the metrics", func() bool { // a token that it has not seen
-			code, _ := scrape(ctx, t, "https://"+unchecked.Address+"/metrics", tokenOf(ctx, t, c, "prometheus"), &tls.Config{InsecureSkipVerify: true})
+			code, _ := scrape(ctx, t, "https://"+unchecked.Address+"/metrics", tokenOf(ctx, t, c, "prometheus"),
+				&tls.Config{InsecureSkipVerify: true})
 			return code == http.StatusInternalServerError
 		})
 		if log := unchecked.Tail(20); !strings.Contains(log, "bind the ClusterRole system:auth-delegator to this user") {
@@ -91,9 +97,10 @@ func onlyReaders(ctx context.Context, t *testing.T, s *evenkeel.Controller, trus
 		code       int
 		text       string
 	}{
-		"no token":                  {secure + "/metrics", "", http.StatusUnauthorized, "a bearer token is needed"},
-		"garbage":                   {secure + "/metrics", "garbage", http.StatusUnauthorized, "the token is not valid"},
-		"without the right":         {secure + "/metrics", stranger, http.StatusForbidden, `user "system:serviceaccount:default:stranger" may not get /metrics`},
+		"no token": {secure + "/metrics", "", http.StatusUnauthorized, "a bearer token is needed"},
+		"garbage":  {secure + "/metrics", "garbage", http.StatusUnauthorized, "the token is not valid"},
+		"without the right": {secure + "/metrics", stranger, http.StatusForbidden,
+			`user "system:serviceaccount:default:stranger" may not get /metrics`},
 		"a reader":                  {secure + "/metrics", reader, http.StatusOK, "evenkeel_build_info{"},
 		"in plain text":             {"http://" + s.Address + "/metrics", "", http.StatusBadRequest, "HTTPS"},
 		"a probe":                   {secure + "/healthz", "", http.StatusOK, "ok"},
@@ -116,8 +123,9 @@ func metricsOfASidecar(ctx context.Context, t *testing.T, plane *controlplane.Co
 	}
 	cloud := evenkeel.StartFakeCloud(t, plane.Kubeconfig, scenario)
 	s := evenkeel.StartSidecar(t, evenkeel.SidecarOptions{
-		Kubeconfig: plane.KubeconfigAs(t, "system:serviceaccount:kube-system:cluster-autoscaler", "system:serviceaccounts", "system:authenticated"),
-		Backend:    cloud.Address, Args: []string{"--metrics-secure"},
+		Kubeconfig: plane.KubeconfigAs(t, "system:serviceaccount:kube-system:cluster-autoscaler", "system:serviceaccounts",
+			"system:authenticated"),
+		Backend: cloud.Address, Args: []string{"--metrics-secure"},
 	})
 	page := func(path, token string) (int, string) {
 		return scrape(ctx, t, "https://"+s.Metrics+path, token, &tls.Config{InsecureSkipVerify: true})

@@ -28,7 +28,8 @@ func TestControllerIsInstalled(t *testing.T) {
 	c := balancerClient(ctx, t, plane)
 	apply(ctx, t, plane, "../controller/rbac")
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 50, "../controller/deploy", "../controller/ignore", "../controller/certificates", "../controller/namespaced", "../controller/kinds", "../controller/monitoring")
+		dryRun(ctx, t, plane, 50, "../controller/deploy", "../controller/ignore", "../controller/certificates", "../controller/namespaced",
+			"../controller/kinds", "../controller/monitoring")
 	})
 	t.Run("users", func(t *testing.T) { usersMay(ctx, t, c) })
 	t.Run("admission", func(t *testing.T) { whoMayScaleTargets(ctx, t, plane, c) })
@@ -51,7 +52,8 @@ func usersMay(ctx context.Context, t *testing.T, c client.Client) {
 		t.Fatal(err)
 	}
 	for _, rule := range view.Rules {
-		if slices.Contains(rule.Resources, "balancers") && slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
+		if slices.Contains(rule.Resources, "balancers") &&
+			slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
 			t.Errorf("who may view may %v", rule.Verbs)
 		}
 	}
@@ -83,7 +85,8 @@ func inOneNamespace(ctx context.Context, t *testing.T, plane *controlplane.Contr
 	}
 	const user = "system:serviceaccount:evenkeel-system:evenkeel-controller"
 	kubeconfig := plane.KubeconfigAs(t, user, "system:serviceaccounts", "system:authenticated")
-	controller := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: []string{"--namespace=default", "--logging-format=json"}})
+	controller := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig,
+		Args: []string{"--namespace=default", "--logging-format=json"}})
 	sizes := func(namespace string) []int32 {
 		var found []int32
 		for _, name := range []string{"a", "b"} {
@@ -137,7 +140,8 @@ func twoTargets(namespace string) *v1alpha1.Balancer {
 	b.Spec.Replicas = ptr.To[int32](5)
 	b.Spec.Selector = v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}}
 	for _, name := range []string{"a", "b"} {
-		b.Spec.Targets = append(b.Spec.Targets, v1alpha1.BalancerTarget{Name: name, ScaleTargetRef: v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: name}})
+		b.Spec.Targets = append(b.Spec.Targets, v1alpha1.BalancerTarget{Name: name,
+			ScaleTargetRef: v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: name}})
 	}
 	b.Spec.Policy.PolicyName = v1alpha1.ProportionalPolicyName
 	b.Spec.Policy.Proportions = &v1alpha1.ProportionalPolicy{TargetProportions: map[string]int32{"a": 1, "b": 1}}

@@ -23,13 +23,16 @@ func TestDeletionCost(t *testing.T) {
 	ctx := t.Context() // each wait has a limit of its own
 	w := newBalancerCluster(ctx, t)
 	for i := range 6 {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{v1.LabelTopologyZone: string(rune('a' + i%3))}}}
-		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("100Gi"), v1.ResourcePods: resource.MustParse("300")}
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i),
+			Labels: map[string]string{v1.LabelTopologyZone: string(rune('a' + i%3))}}}
+		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("100Gi"),
+			v1.ResourcePods: resource.MustParse("300")}
 		if err := w.plane.AddNodes(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	flags := []string{"--controllers=deletioncost", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
+	flags := []string{"--controllers=deletioncost", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+		"--leader-elect-retry-period=500ms"}
 	running := w.controller(t, flags...)
 	scenes := map[string]func(context.Context, *testing.T){}
 	for name, play := range map[string]func(context.Context, *testing.T, *leveled){

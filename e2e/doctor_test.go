@@ -51,7 +51,8 @@ func TestDoctorOnAStockAutoscaler(t *testing.T) {
 	}
 	newKubectl(t, w.plane, w.plane.Client, metav1.NamespaceDefault).must(ctx, t, before.Recommendation.Command)
 	if err := w.plane.Until(ctx, by, func() bool {
-		return slices.Contains(flagsOf(by), "--balance-similar-node-groups=true") && by.Status.ObservedGeneration == by.Generation && by.Status.ReadyReplicas == 1
+		return slices.Contains(flagsOf(by), "--balance-similar-node-groups=true") && by.Status.ObservedGeneration == by.Generation &&
+			by.Status.ReadyReplicas == 1
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,8 @@ func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 	defer cancel()
 	const boot, delay = 2 * time.Second, 4 * time.Second
 	groups := []string{"zone-a", "zone-b", "zone-c"}
-	c := serveFake(ctx, t, plane, fake.Config{Groups: []fake.Group{fakeGroup("zone-a", boot, 0), fakeGroup("zone-b", boot, delay), fakeGroup("zone-c", boot, 0)}})
+	c := serveFake(ctx, t, plane, fake.Config{Groups: []fake.Group{fakeGroup("zone-a", boot, 0), fakeGroup("zone-b", boot, delay),
+		fakeGroup("zone-c", boot, 0)}})
 	stranger := node("stranger", "a", "1", "1Gi", "10", func(n *v1.Node) { n.Spec.Unschedulable = true })
 	if err := plane.Client.Create(ctx, stranger); err != nil {
 		t.Fatal(err)
@@ -75,7 +76,8 @@ func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 	}
 	nodes = waitForNodes(ctx, t, plane, func(nodes nodeSet) bool { return nodes.ready(all...) && nodes.untainted(all...) })
 	want := nodes["zone-a-0001"]
-	if want.Spec.ProviderID != "fake://zone-a/zone-a-0001" || want.Labels[v1.LabelTopologyZone] != "zone-a" || want.Status.Allocatable.Cpu().String() != "4" {
+	if want.Spec.ProviderID != "fake://zone-a/zone-a-0001" || want.Labels[v1.LabelTopologyZone] != "zone-a" ||
+		want.Status.Allocatable.Cpu().String() != "4" {
 		t.Errorf("the node is not as the cloud says: %v", want)
 	}
 
@@ -171,7 +173,8 @@ func serveFake(ctx context.Context, t *testing.T, plane *controlplane.ControlPla
 		t.Fatal(err)
 	}
 	started := time.Now()
-	keeper := fakecloud.NewKeeper(kubernetes.NewForConfigOrDie(plane.Config), cloud, config.Groups[0].ID, fakecloud.KeeperOptions{DeleteOnExit: true})
+	keeper := fakecloud.NewKeeper(kubernetes.NewForConfigOrDie(plane.Config), cloud, config.Groups[0].ID,
+		fakecloud.KeeperOptions{DeleteOnExit: true})
 	server, err := serving.Listen(ctx, "127.0.0.1:0", serving.Options{})
 	if err != nil {
 		t.Fatal(err)

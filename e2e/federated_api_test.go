@@ -91,11 +91,15 @@ func refusedFederated(ctx context.Context, t *testing.T, c client.Client) {
 		{"no template", `spec: {template: null}`, "spec.template", "Required"},
 		{"no pod", `spec: {template: {spec: null}}`, "spec.template.spec", "Required"},
 		{"pod that is a text", `spec: {template: {spec: web}}`, "spec.template.spec", "must be of type object"},
-		{"other label", `spec: {template: {metadata: {labels: {app: api}}}}`, "spec.template.metadata.labels", "must be labels that spec.selector matches"},
-		{"no label", `spec: {template: {metadata: {labels: {app: null}}}}`, "spec.template.metadata.labels", "must be labels that spec.selector matches"},
+		{"other label", `spec: {template: {metadata: {labels: {app: api}}}}`, "spec.template.metadata.labels",
+			"must be labels that spec.selector matches"},
+		{"no label", `spec: {template: {metadata: {labels: {app: null}}}}`, "spec.template.metadata.labels",
+			"must be labels that spec.selector matches"},
 		{"no metadata", `spec: {template: {metadata: null}}`, "spec.template.metadata.labels", "must be labels that spec.selector matches"},
-		{"label of no value in a set", `spec: {selector: {matchExpressions: [{key: tier, operator: In, values: [back]}]}}`, "spec.template.metadata.labels", "must be labels that spec.selector matches"},
-		{"label that must not be", `spec: {selector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}`, "spec.template.metadata.labels", "must be labels that spec.selector matches"},
+		{"label of no value in a set", `spec: {selector: {matchExpressions: [{key: tier, operator: In, values: [back]}]}}`,
+			"spec.template.metadata.labels", "must be labels that spec.selector matches"},
+		{"label that must not be", `spec: {selector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}`, "spec.template.metadata.labels",
+			"must be labels that spec.selector matches"},
 		{"unknown kind", `spec: {localKind: StatefulSet}`, "spec.localKind", `supported values: "ReplicaSet", "Deployment"`},
 		{"rollout of a ReplicaSet", `spec: {rollout: OneByOne}`, "spec.rollout", "a ReplicaSet rolls nothing out"},
 		{"unknown rollout", `spec: {localKind: Deployment, rollout: Canary}`, "spec.rollout", "supported values"},
@@ -103,8 +107,10 @@ func refusedFederated(ctx context.Context, t *testing.T, c client.Client) {
 		{"unknown rounding", `spec: {rounding: Up}`, "spec.rounding", "supported values"},
 		{"no moves", `spec: {maxMovesPerMinute: 0}`, "spec.maxMovesPerMinute", "greater than or equal to 1"},
 
-		{"no entries", `spec: {preferences: {clusters: {eu-1: null, us: null, "*": null}}}`, "spec.preferences.clusters", "at least 1 properties"},
-		{"min above max", clusters(`a: {minReplicas: 2, maxReplicas: 1}`), "spec.preferences.clusters[a].minReplicas", "must not be greater than maxReplicas"},
+		{"no entries", `spec: {preferences: {clusters: {eu-1: null, us: null, "*": null}}}`, "spec.preferences.clusters",
+			"at least 1 properties"},
+		{"min above max", clusters(`a: {minReplicas: 2, maxReplicas: 1}`), "spec.preferences.clusters[a].minReplicas",
+			"must not be greater than maxReplicas"},
 		{"negative min", clusters(`a: {minReplicas: -1}`), "spec.preferences.clusters.a.minReplicas", "greater than or equal to 0"},
 		{"negative max", clusters(`a: {maxReplicas: -1}`), "spec.preferences.clusters.a.maxReplicas", "greater than or equal to 0"},
 		{"negative weight", clusters(`a: {weight: -1}`), "spec.preferences.clusters.a.weight", "greater than or equal to 0"},
@@ -113,15 +119,20 @@ func refusedFederated(ctx context.Context, t *testing.T, c client.Client) {
 		{"negative tier", clusters(`a: {weight: 1, tier: -1}`), "spec.preferences.clusters.a.tier", "greater than or equal to 0"},
 		{"capitals in a name", clusters(`EU: {weight: 1}`), "spec.preferences.clusters", "every key must be the name of a cluster"},
 		{"pattern as a name", clusters(`"eu-*": {weight: 1}`), "spec.preferences.clusters", "every key must be the name of a cluster"},
-		{"selector of all others", `spec: {preferences: {clusters: {"*": {selector: {matchLabels: {a: b}}}}}}`, "spec.preferences.clusters", "cannot have a selector"},
+		{"selector of all others", `spec: {preferences: {clusters: {"*": {selector: {matchLabels: {a: b}}}}}}`, "spec.preferences.clusters",
+			"cannot have a selector"},
 		{"empty selector of clusters", clusters(`a: {weight: 1, selector: {}}`), "spec.preferences.clusters[a].selector", "must not be empty"},
-		{"clusters without selector", clusters(`a: {weight: 1, clusters: {b: {weight: 1}}}`), "spec.preferences.clusters[a].clusters", "are for entries with a selector only"},
-		{"min above max within", clusters(`a: {weight: 1, selector: {matchLabels: {a: b}}, clusters: {b: {minReplicas: 2, maxReplicas: 1}}}`), "spec.preferences.clusters[a].clusters[b].minReplicas", "must not be greater than maxReplicas"},
+		{"clusters without selector", clusters(`a: {weight: 1, clusters: {b: {weight: 1}}}`), "spec.preferences.clusters[a].clusters",
+			"are for entries with a selector only"},
+		{"min above max within", clusters(`a: {weight: 1, selector: {matchLabels: {a: b}}, clusters: {b: {minReplicas: 2, maxReplicas: 1}}}`),
+			"spec.preferences.clusters[a].clusters[b].minReplicas", "must not be greater than maxReplicas"},
 
 		{"normal time of nothing", `spec: {fallback: {normalTime: 0s}}`, "spec.fallback.normalTime", "must be 1s or more"},
 		{"negative time", `spec: {fallback: {startupTimeout: -5m}}`, "spec.fallback.startupTimeout", "should match"},
-		{"thresholds in the wrong order", `spec: {fallback: {normalTime: 3m, startupTimeout: 2m}}`, "spec.fallback.normalTime", "must not be longer than startupTimeout"},
-		{"threshold below a default", `spec: {fallback: {startupTimeout: 30s}}`, "spec.fallback.normalTime", "must not be longer than startupTimeout"},
+		{"thresholds in the wrong order", `spec: {fallback: {normalTime: 3m, startupTimeout: 2m}}`, "spec.fallback.normalTime",
+			"must not be longer than startupTimeout"},
+		{"threshold below a default", `spec: {fallback: {startupTimeout: 30s}}`, "spec.fallback.normalTime",
+			"must not be longer than startupTimeout"},
 		{"no probe", `spec: {fallback: {probe: 0}}`, "spec.fallback.probe", "greater than or equal to 1"},
 	} {
 		err := c.Create(ctx, changedFederated(t, r.patch), client.DryRunAll)
@@ -187,7 +198,8 @@ func federatedLife(ctx context.Context, t *testing.T, c client.Client) {
 		err := c.Patch(ctx, f.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
 		refusedAt(t, err, "changed "+field, field, "cannot be changed")
 	}
-	f.Status = v1alpha1.FederatedReplicaSetStatus{Replicas: 7, Selector: "app=web", Clusters: []v1alpha1.FederatedClusterStatus{{Name: "eu-1"}}}
+	f.Status = v1alpha1.FederatedReplicaSetStatus{Replicas: 7, Selector: "app=web",
+		Clusters: []v1alpha1.FederatedClusterStatus{{Name: "eu-1"}}}
 	if err := c.Status().Update(ctx, f); err != nil {
 		t.Fatal(err)
 	}

@@ -31,14 +31,16 @@ func (w *federation) autoscaled(ctx context.Context, t *testing.T) {
 	s.create(ctx, t, 3, 0, evenly)
 	s.settles(ctx, t, []int32{1, 1, 1}, nil)
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
-	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindFederatedReplicaSet, Name: "web"}
+	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindFederatedReplicaSet,
+		Name: "web"}
 	h.Spec.MinReplicas, h.Spec.MaxReplicas = new(int32(1)), 100
 	h.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
 		Metric: autoscalingv2.MetricIdentifier{Name: "requests"},
 		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(5, resource.DecimalSI)},
 	}}}
 	atOnce := &autoscalingv2.HPAScalingRules{
-		StabilizationWindowSeconds: new(int32(0)), Tolerance: resource.NewQuantity(0, resource.DecimalSI), Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 100, PeriodSeconds: 1}},
+		StabilizationWindowSeconds: new(int32(0)), Tolerance: resource.NewQuantity(0, resource.DecimalSI),
+		Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 100, PeriodSeconds: 1}},
 	}
 	h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: atOnce, ScaleDown: atOnce}
 	s.begin(ctx, t)
@@ -78,12 +80,14 @@ func (w *federation) serveMetric(ctx context.Context, t *testing.T, name string,
 	server := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		var answer any = map[string]any{
 			"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group + "/" + version,
-			"resources": []any{map[string]any{"name": name, "namespaced": true, "kind": "ExternalMetricValueList", "singularName": "", "verbs": []string{"get"}}},
+			"resources": []any{map[string]any{"name": name, "namespaced": true, "kind": "ExternalMetricValueList", "singularName": "",
+				"verbs": []string{"get"}}},
 		}
 		if strings.HasSuffix(r.URL.Path, "/"+name) {
 			answer = map[string]any{
 				"kind": "ExternalMetricValueList", "apiVersion": group + "/" + version, "metadata": map[string]any{},
-				"items": []any{map[string]any{"metricName": name, "metricLabels": map[string]any{}, "timestamp": metav1.Now(), "value": strconv.FormatInt(value.Load(), 10)}},
+				"items": []any{map[string]any{"metricName": name, "metricLabels": map[string]any{}, "timestamp": metav1.Now(),
+					"value": strconv.FormatInt(value.Load(), 10)}},
 			}
 		}
 		out.Header().Set("Content-Type", "application/json")

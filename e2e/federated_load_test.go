@@ -130,7 +130,8 @@ func (l *load) created(ctx context.Context, t *testing.T) {
 	inParallel(t, l.objects, func(f *v1alpha1.FederatedReplicaSet) error { return l.client.Create(ctx, f) })
 	accepted := time.Since(began)
 	last := l.exact(ctx, t)
-	t.Logf("%d objects accepted within %s, all %d local objects there after %s", len(l.objects), round(accepted), len(l.objects)*len(l.names), round(last.Sub(began)))
+	t.Logf("%d objects accepted within %s, all %d local objects there after %s", len(l.objects), round(accepted), len(l.objects)*len(l.names),
+		round(last.Sub(began)))
 }
 
 // podsRun plays the controllers and kubelets of the members.
@@ -172,17 +173,20 @@ func (l *load) podsRun(ctx context.Context, t *testing.T) {
 // podOf is a pod of a ReplicaSet as it runs.
 func podOf(r *appsv1.ReplicaSet, i int) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: r.Namespace, Name: fmt.Sprintf("%s-%05d", r.Name, i), Labels: r.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+		Namespace: r.Namespace, Name: fmt.Sprintf("%s-%05d", r.Name, i), Labels: r.Spec.Template.Labels,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 	}, Spec: *r.Spec.Template.Spec.DeepCopy()}
 	p.Spec.NodeName = fmt.Sprintf("node-%d", i)
 	now := metav1.Now()
 	p.Status.Phase, p.Status.PodIP, p.Status.StartTime = v1.PodRunning, "10.1.2.3", &now
-	for _, kind := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled} {
+	for _, kind := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady,
+		v1.PodScheduled} {
 		p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: kind, Status: v1.ConditionTrue, LastTransitionTime: now})
 	}
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{
-		Name: "web", Image: p.Spec.Containers[0].Image, ImageID: "registry.example.com/shop/web@sha256:" + strings.Repeat("4f", 32), ContainerID: "containerd://" + strings.Repeat("ab", 32),
-		Ready: true, Started: new(true), State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: now}},
+		Name: "web", Image: p.Spec.Containers[0].Image, ImageID: "registry.example.com/shop/web@sha256:" + strings.Repeat("4f", 32),
+		ContainerID: "containerd://" + strings.Repeat("ab", 32),
+		Ready:       true, Started: new(true), State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: now}},
 	}}
 	return p
 }
@@ -220,13 +224,15 @@ func (l *load) allAtOnce(ctx context.Context, t *testing.T) {
 		for key, at := range began {
 			took = append(took, l.latest(ctx, t, l.names, key, at).Sub(at))
 		}
-		t.Logf("%d changes accepted within %s, all written after %s, each after: %s", len(changed), round(accepted), round(last.Sub(first)), percentiles(took))
+		t.Logf("%d changes accepted within %s, all written after %s, each after: %s", len(changed), round(accepted), round(last.Sub(first)),
+			percentiles(took))
 		l.quiet(ctx, t)
 		after, writes := l.metrics(ctx, t), map[string]int{}
 		for _, w := range l.written(t, marks) {
 			writes[strings.TrimSuffix(w.Resource+"/"+w.Subresource, "/")]++
 		}
-		t.Logf("%s of processor time, %.0f passes, written: %v", l.processorTime(t)-spent, after.sum("controller_runtime_reconcile_total")-before.sum("controller_runtime_reconcile_total"), writes)
+		t.Logf("%s of processor time, %.0f passes, written: %v", l.processorTime(t)-spent,
+			after.sum("controller_runtime_reconcile_total")-before.sum("controller_runtime_reconcile_total"), writes)
 	}
 	l.settled(ctx, t)
 }
@@ -250,7 +256,8 @@ func (l *load) idle(ctx context.Context, t *testing.T) {
 	}
 	for _, name := range l.names {
 		of := `cluster="` + name + `"`
-		if n := after.sum("evenkeel_member_request_duration_seconds_count", of) - before.sum("evenkeel_member_request_duration_seconds_count", of); n > 0 {
+		if n := after.sum("evenkeel_member_request_duration_seconds_count", of) - before.sum("evenkeel_member_request_duration_seconds_count",
+			of); n > 0 {
 			t.Errorf("%s was called %.0f times", name, n)
 		}
 		if n := after.sum("evenkeel_member_probes_total", of) - before.sum("evenkeel_member_probes_total", of); n > 2+loadIdle.Seconds()/10 {
@@ -459,7 +466,8 @@ func (l *load) settled(ctx context.Context, t *testing.T) {
 			return false, err
 		}
 		at := slices.IndexFunc(all.Items, func(f v1alpha1.FederatedReplicaSet) bool {
-			return f.Status.ObservedGeneration != f.Generation || f.Status.ReadyReplicas != *f.Spec.Replicas || !meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionSettled)
+			return f.Status.ObservedGeneration != f.Generation || f.Status.ReadyReplicas != *f.Spec.Replicas ||
+				!meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionSettled)
 		})
 		if at >= 0 {
 			why = fmt.Sprintf("%+v", all.Items[at].Status)

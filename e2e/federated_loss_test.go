@@ -96,7 +96,8 @@ func (s *stage) hangs(ctx context.Context, t *testing.T) {
 	t.Logf("after %v", time.Since(start).Round(time.Millisecond))
 	s.join(t, "berlin")
 	m := s.becomes(ctx, t, "cork", v1alpha1.ReasonOffline, v1alpha1.ReasonAccepted)
-	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable); !strings.Contains(c.Message, "did not answer in time") {
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable); !strings.Contains(c.Message,
+		"did not answer in time") {
 		t.Errorf("%+v", c)
 	}
 	s.becomes(ctx, t, "berlin", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)

@@ -77,7 +77,8 @@ func (w *federation) deletedSlowly(ctx context.Context, t *testing.T) {
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
 	s.changeLocal(ctx, t, "berlin", func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
 	s.begin(ctx, t)
-	if err := w.members["berlin"].Client.Delete(ctx, s.local(ctx, "berlin"), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+	if err := w.members["berlin"].Client.Delete(ctx, s.local(ctx, "berlin"),
+		client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}
 	s.until(ctx, t, "the condition says that it is being deleted", func() bool { return s.unsettled(ctx, t, "Deleting", "berlin") })

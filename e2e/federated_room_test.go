@@ -74,7 +74,8 @@ func (w *federation) mainCluster(ctx context.Context, t *testing.T) {
 // Twenty run in amsterdam, and stay there. Cork has room for six.
 func (w *federation) sticky(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "sticky", anyRoom, anyRoom, 6)
-	s.create(ctx, t, 20, startup, v1alpha1.FederatedPreferences{Clusters: map[string]v1alpha1.FederatedPreference{"amsterdam": entryOf(1, -1, -1)}})
+	s.create(ctx, t, 20, startup, v1alpha1.FederatedPreferences{Clusters: map[string]v1alpha1.FederatedPreference{"amsterdam": entryOf(1, -1,
+		-1)}})
 	s.settles(ctx, t, []int32{20, 0, 0}, nil)
 	s.change(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) {
 		spec.Replicas, spec.Preferences.Clusters = new(int32(50)), map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, -1)}
@@ -94,7 +95,8 @@ func (w *federation) sticky(ctx context.Context, t *testing.T) {
 // for ten.
 func (w *federation) minimums(ctx context.Context, t *testing.T) {
 	s := w.open(ctx, t, "minimums", anyRoom, 10, anyRoom)
-	s.create(ctx, t, 50, startup, v1alpha1.FederatedPreferences{Rebalance: true, Clusters: map[string]v1alpha1.FederatedPreference{"*": entryOf(1, 20, -1)}})
+	s.create(ctx, t, 50, startup, v1alpha1.FederatedPreferences{Rebalance: true,
+		Clusters: map[string]v1alpha1.FederatedPreference{"*": entryOf(1, 20, -1)}})
 	at := s.apportioned(ctx, t, nil, nil, 20, 20, 10)
 	if at[1] != 20 {
 		t.Fatalf("berlin has room for what it gets, of %v: give the stage another name", at)
@@ -127,7 +129,8 @@ func (w *federation) nodesVanish(ctx context.Context, t *testing.T) {
 	}
 	s.until(ctx, t, "its pods are gone", func() bool {
 		// As the garbage collector of pods does, a minute later.
-		err := berlin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(s.namespace), client.MatchingFields{"spec.nodeName": node}, client.GracePeriodSeconds(0))
+		err := berlin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(s.namespace), client.MatchingFields{"spec.nodeName": node},
+			client.GracePeriodSeconds(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +236,10 @@ func (w *federation) refused(ctx context.Context, t *testing.T) {
 		t.Errorf("the status does not say why: %+v", f.Status.Clusters)
 	}
 	s.until(ctx, t, "it is tried again, each time later", func() bool {
-		return slices.ContainsFunc(s.get(ctx, t).Status.Clusters, func(c v1alpha1.FederatedClusterStatus) bool { return c.Refused != nil && c.Refused.Count >= 3 })
+		return slices.ContainsFunc(s.get(ctx, t).Status.Clusters, func(c v1alpha1.FederatedClusterStatus) bool {
+			return c.Refused != nil &&
+				c.Refused.Count >= 3
+		})
 	})
 	for _, o := range []client.Object{binding, policy} {
 		if err := berlin.Delete(ctx, o); err != nil {

@@ -40,11 +40,14 @@ func federatedSamples(ctx context.Context, t *testing.T, plane *controlplane.Con
 		}
 	}
 
-	has(run("kubectl kustomize configs/controller/deploy"), "name: federatedreplicasets.evenkeel.dev", "name: memberclusters.evenkeel.dev", "federatedreplicasets/status")
+	has(run("kubectl kustomize configs/controller/deploy"), "name: federatedreplicasets.evenkeel.dev", "name: memberclusters.evenkeel.dev",
+		"federatedreplicasets/status")
 	has(run("kubectl kustomize configs/controller/namespaced"), "federatedreplicasets/status", "memberclusters/status")
 	has(run("kubectl apply --dry-run=server --validate=strict -k configs/samples"),
-		"federatedreplicaset.evenkeel.dev/api created", "federatedreplicaset.evenkeel.dev/ledger created", "federatedreplicaset.evenkeel.dev/login created",
-		"federatedreplicaset.evenkeel.dev/search created", "federatedreplicaset.evenkeel.dev/shop created", "federatedreplicaset.evenkeel.dev/web created",
+		"federatedreplicaset.evenkeel.dev/api created", "federatedreplicaset.evenkeel.dev/ledger created",
+		"federatedreplicaset.evenkeel.dev/login created",
+		"federatedreplicaset.evenkeel.dev/search created", "federatedreplicaset.evenkeel.dev/shop created",
+		"federatedreplicaset.evenkeel.dev/web created",
 		"horizontalpodautoscaler.autoscaling/api-federated created")
 
 	// A cluster with the objects of the dump that the page explains.
@@ -131,7 +134,8 @@ func TestFederationStart(t *testing.T) {
 	}
 	// In between what the text says; in the end the controller is stopped. Its default address may
 	// be another test's.
-	start := strings.Replace(blocks[0], "--leader-elect=false &", "--leader-elect=false --metrics-address=127.0.0.1:0 & trap 'kill $!' EXIT", 1)
+	start := strings.Replace(blocks[0], "--leader-elect=false &",
+		"--leader-elect=false --metrics-address=127.0.0.1:0 & trap 'kill $!' EXIT", 1)
 	script := strings.Join([]string{
 		"set -e", start, "kubectl --kubeconfig ~/.kube/paris get deployments",
 		"kubectl scale frs/ledger --replicas=12", "kubectl wait frs/ledger --for=jsonpath='{.status.readyReplicas}'=12 --timeout=5m",
@@ -139,7 +143,8 @@ func TestFederationStart(t *testing.T) {
 	}, "\n")
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir = ".."
-	cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG=", "PATH="+evenkeel.Folder(t)+":"+filepath.Dir(host.Kubectl)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG=", "PATH="+evenkeel.Folder(t)+":"+filepath.Dir(host.Kubectl)+":"+
+		os.Getenv("PATH"))
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {

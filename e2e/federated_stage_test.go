@@ -91,7 +91,8 @@ func (s *stage) pods(t *testing.T, image string) []byte {
 	t.Helper()
 	spec, err := json.Marshal(map[string]any{
 		"terminationGracePeriodSeconds": 0, "nodeSelector": map[string]string{"stage": s.namespace},
-		"containers": []any{map[string]any{"name": "web", "image": image, "resources": map[string]any{"requests": map[string]string{"cpu": "1000m"}}}},
+		"containers": []any{map[string]any{"name": "web", "image": image,
+			"resources": map[string]any{"requests": map[string]string{"cpu": "1000m"}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,8 @@ func (s *stage) create(ctx context.Context, t *testing.T, replicas int32, startu
 		startup = time.Hour
 	}
 	of := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
-	f.Spec.Fallback = v1alpha1.FederatedFallback{NormalTime: of(startup / 3), StartupTimeout: of(startup), StabilizationTime: of(3 * time.Second)}
+	f.Spec.Fallback = v1alpha1.FederatedFallback{NormalTime: of(startup / 3), StartupTimeout: of(startup),
+		StabilizationTime: of(3 * time.Second)}
 	s.begin(ctx, t)
 	if err := s.client.Create(ctx, f); err != nil {
 		t.Fatal(err)
@@ -184,7 +186,8 @@ func (s *stage) sizes(ctx context.Context) (sizes, ready []int32) {
 // until waits. Many stages wait at the same time.
 func (s *stage) until(ctx context.Context, t *testing.T, what string, wanted func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, settledWithin, true, func(context.Context) (bool, error) { return wanted(), nil })
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, settledWithin, true,
+		func(context.Context) (bool, error) { return wanted(), nil })
 	if err != nil {
 		s.explain(ctx, t)
 		t.Fatalf("waiting until %s: %v", what, err)
@@ -306,7 +309,8 @@ func (w *federation) mark(t *testing.T) map[*controlplane.ControlPlane]controlpl
 }
 
 // written is what the controllers wrote in the namespace since the marks, events apart.
-func (s *stage) written(t *testing.T, since map[*controlplane.ControlPlane]controlplane.Mark, plane *controlplane.ControlPlane) []controlplane.Write {
+func (s *stage) written(t *testing.T, since map[*controlplane.ControlPlane]controlplane.Mark,
+	plane *controlplane.ControlPlane) []controlplane.Write {
 	t.Helper()
 	user := memberAccount
 	if plane == s.host {

@@ -120,7 +120,8 @@ func (w *federation) exactTemplate(ctx context.Context, t *testing.T) {
 	d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = map[string]string{"app": "web"}, map[string]string{"app": "web", "team": "other"}
 	d.Spec.Template.Spec = v1.PodSpec{
 		HostNetwork: true, Volumes: []v1.Volume{{Name: "v"}},
-		Containers: []v1.Container{{Name: "foreign", Image: "foreign:1"}, {Name: "web", Image: "web:0", Env: []v1.EnvVar{{Name: "A", Value: "b"}}}},
+		Containers: []v1.Container{{Name: "foreign", Image: "foreign:1"},
+			{Name: "web", Image: "web:0", Env: []v1.EnvVar{{Name: "A", Value: "b"}}}},
 	}
 	if err := berlin.Create(ctx, d); err != nil {
 		t.Fatal(err)
@@ -170,7 +171,8 @@ func (w *federation) tenant(ctx context.Context, t *testing.T) {
 	set := func(name string) *v1alpha1.FederatedReplicaSet {
 		f := &v1alpha1.FederatedReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 		labels := map[string]v1alpha1.LabelValue{"app": "shop"}
-		f.Spec.Replicas, f.Spec.Cascade, f.Spec.Selector.MatchLabels, f.Spec.Template.Metadata.Labels = ptr.To[int32](3), v1alpha1.CascadeDelete, labels, labels
+		f.Spec.Replicas, f.Spec.Cascade, f.Spec.Selector.MatchLabels, f.Spec.Template.Metadata.Labels = ptr.To[int32](3), v1alpha1.CascadeDelete,
+			labels, labels
 		f.Spec.Template.Spec.Raw = s.pods(t, "evil:1")
 		return f
 	}
@@ -179,7 +181,8 @@ func (w *federation) tenant(ctx context.Context, t *testing.T) {
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must be allowed to create replicasets.apps")
 	})
 	rights[0] = rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"create"}}
-	if err := w.client.Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "more"}, Rules: rights}); err != nil {
+	if err := w.client.Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "more"},
+		Rules: rights}); err != nil {
 		t.Fatal(err)
 	}
 	bind(ctx, t, w.client, s.namespace, "more", "tenant")
@@ -187,7 +190,8 @@ func (w *federation) tenant(ctx context.Context, t *testing.T) {
 	// The ReplicaSet of a Deployment of others, and one that nobody owns in a member that keeps all.
 	berlin, cork := w.members["berlin"].Client, w.members["cork"].Client
 	d := emptyDeployment(s.namespace, "shop")
-	d.Spec.Replicas, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = ptr.To[int32](1), map[string]string{"app": "shop"}, map[string]string{"app": "shop"}
+	d.Spec.Replicas, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = ptr.To[int32](1), map[string]string{"app": "shop"},
+		map[string]string{"app": "shop"}
 	if err := berlin.Create(ctx, d); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +228,8 @@ func (w *federation) tenant(ctx context.Context, t *testing.T) {
 	until(ctx, t, "it is gone", func() bool { return apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(f), f)) })
 	for name, was := range map[string]*appsv1.ReplicaSet{"berlin": &owned, "cork": alone} {
 		var is appsv1.ReplicaSet
-		if err := w.members[name].Client.Get(ctx, client.ObjectKeyFromObject(was), &is); err != nil || is.Generation != was.Generation || is.UID != was.UID {
+		if err := w.members[name].Client.Get(ctx, client.ObjectKeyFromObject(was), &is); err != nil || is.Generation != was.Generation ||
+			is.UID != was.UID {
 			t.Errorf("in %s it was touched: %v %+v", name, err, is)
 		}
 	}

@@ -163,7 +163,8 @@ func (w *federation) preferences(ctx context.Context, t *testing.T) {
 	}{
 		{"6:3:1", 50, weights(6, 3, 1), []int32{30, 15, 5}},
 		{"2:1:1", 50, weights(2, 1, 1), []int32{25, 13, 12}},
-		{"at most 20 in one", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, -1), "cork": entryOf(1, -1, 20)}, []int32{17, 17, 16}},
+		{"at most 20 in one", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, -1), "cork": entryOf(1, -1, 20)},
+			[]int32{17, 17, 16}},
 		{"minimum and maximum together", 50, entriesOf(entryOf(6, -1, 12), entryOf(3, 5, -1), entryOf(1, 20, 30)), []int32{12, 18, 20}},
 		{"no weight, a minimum of 20", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(0, 20, -1)}, []int32{20, 20, 10}},
 		{"two in each, by maximum", 50, map[string]v1alpha1.FederatedPreference{"*": entryOf(1, -1, 2)}, []int32{2, 2, 2}},
@@ -311,7 +312,8 @@ func (w *federation) overwritten(ctx context.Context, t *testing.T) {
 	f := &v1alpha1.FederatedReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "shop"}}
 	own := map[string]v1alpha1.LabelValue{"app": "shop"}
 	f.Spec.Replicas, f.Spec.Selector.MatchLabels, f.Spec.Template.Metadata.Labels = new(int32(12)), own, own
-	f.Spec.Template.Spec.Raw = fmt.Appendf(nil, `{"nodeSelector": {"stage": %q}, "containers": [{"name": "shop", "image": "shop:2"}]}`, s.namespace)
+	f.Spec.Template.Spec.Raw = fmt.Appendf(nil, `{"nodeSelector": {"stage": %q}, "containers": [{"name": "shop", "image": "shop:2"}]}`,
+		s.namespace)
 	if err := w.client.Create(ctx, f); err != nil {
 		t.Fatal(err)
 	}

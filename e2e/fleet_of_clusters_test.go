@@ -38,7 +38,8 @@ const offlineAfter = 20 * time.Second
 
 // soon has the controllers notice soon what happens to members. An API server may take ten seconds to
 // start on a busy machine, so a loss is long after that only.
-var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=" + offlineAfter.String(), "--member-stabilization-time=3s", brief[0], brief[1], brief[2]}
+var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=" + offlineAfter.String(),
+	"--member-stabilization-time=3s", brief[0], brief[1], brief[2]}
 
 // newFleetOfClusters starts it. No member has joined.
 func newFleetOfClusters(ctx context.Context, t *testing.T, args ...string) *fleetOfClusters {
@@ -187,5 +188,8 @@ func (f *fleetOfClusters) events(ctx context.Context, t *testing.T, name, reason
 // becomesAny waits until there is a MemberCluster.
 func (f *fleetOfClusters) becomesAny(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
-	until(ctx, t, name+" is a member", func() bool { return f.client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.MemberCluster{}) == nil })
+	until(ctx, t, name+" is a member", func() bool {
+		return f.client.Get(ctx, client.ObjectKey{Name: name},
+			&v1alpha1.MemberCluster{}) == nil
+	})
 }

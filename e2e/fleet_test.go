@@ -56,7 +56,8 @@ func TestFleetOfBalancers(t *testing.T) {
 	for _, phase := range []struct {
 		name string
 		run  func(context.Context, *testing.T)
-	}{{"created", f.created}, {"one by one", f.oneByOne}, {"idle", func(ctx context.Context, t *testing.T) { f.idle(ctx, t, idle) }}, {"memory", f.memory}, {"all at once", f.allAtOnce}} {
+	}{{"created", f.created}, {"one by one", f.oneByOne}, {"idle", func(ctx context.Context, t *testing.T) { f.idle(ctx, t, idle) }},
+		{"memory", f.memory}, {"all at once", f.allAtOnce}} {
 		if !t.Run(phase.name, func(t *testing.T) { phase.run(ctx, t) }) {
 			t.FailNow()
 		}
@@ -167,7 +168,8 @@ func (f *balancerFleet) allAtOnce(ctx context.Context, t *testing.T) {
 	f.atOnce(t, func(b *v1alpha1.Balancer) error { return f.ask(ctx, b, replicas[b]) })
 	accepted := time.Now()
 	last := f.exact(ctx, t, f.balancers)
-	t.Logf("%d changes accepted within %s, every sum exact %s after the first", len(f.balancers), accepted.Sub(began).Round(time.Millisecond), last.Sub(began).Round(time.Millisecond))
+	t.Logf("%d changes accepted within %s, every sum exact %s after the first", len(f.balancers), accepted.Sub(began).Round(time.Millisecond),
+		last.Sub(began).Round(time.Millisecond))
 	f.settled(ctx, t)
 	f.exact(ctx, t, f.balancers)
 	f.judge(t, mark, changes)
@@ -306,7 +308,8 @@ func memoryOf(t *testing.T, process *evenkeel.Controller) (peak, present int64) 
 
 // fleetBalancer is one of the fleet: every other is proportional, and the rest go by priority.
 func fleetBalancer(i int, replicas int32) *v1alpha1.Balancer {
-	b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("fleet-%d", i%fleetNamespaces), Name: fmt.Sprintf("web-%d", i)}}
+	b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("fleet-%d", i%fleetNamespaces),
+		Name: fmt.Sprintf("web-%d", i)}}
 	b.Spec.Replicas = &replicas
 	b.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"app": v1alpha1.LabelValue(b.Name)}
 	for _, name := range fleetTargets {

@@ -32,7 +32,8 @@ type sizes struct {
 
 // watchSizes watches the Deployments or ReplicaSets of all namespaces as long as the test. The API
 // server ends a watch whose reader is late, and the informer begins another.
-func watchSizes(ctx context.Context, t *testing.T, config *rest.Config, kind func(informers.SharedInformerFactory) cache.SharedIndexInformer) *sizes {
+func watchSizes(ctx context.Context, t *testing.T, config *rest.Config,
+	kind func(informers.SharedInformerFactory) cache.SharedIndexInformer) *sizes {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -42,7 +43,8 @@ func watchSizes(ctx context.Context, t *testing.T, config *rest.Config, kind fun
 	}
 	s := &sizes{of: map[types.NamespacedName]int32{}, since: map[types.NamespacedName]time.Time{}, changed: make(chan struct{})}
 	informer := kind(informers.NewSharedInformerFactory(c, 0))
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.see, UpdateFunc: func(_, after any) { s.see(after) }}); err != nil {
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.see,
+		UpdateFunc: func(_, after any) { s.see(after) }}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -40,7 +40,8 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 			if live != before {
 				t.Errorf("of the dump:\n%s\nof the cluster:\n%s", before, live)
 			}
-			if want := "Cluster Autoscaler knows groups for which no node was found"; strings.Count(notes, "note: ") != 1 || !strings.Contains(notes, want) || !strings.Contains(notes, "eks-gone-1") {
+			if want := "Cluster Autoscaler knows groups for which no node was found"; strings.Count(notes, "note: ") != 1 ||
+				!strings.Contains(notes, want) || !strings.Contains(notes, "eks-gone-1") {
 				t.Errorf("notes:\n%s\nwant one of %q", notes, want)
 			}
 			if pods := objects(live, "Pod"); pods < 600 {
@@ -61,7 +62,8 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 		}
 	})
 	t.Run("with few rights", func(t *testing.T) {
-		k.must(ctx, t, "kubectl create clusterrole few --verb=list --resource=nodes,pods", "kubectl create clusterrolebinding few --clusterrole=few --user=jane")
+		k.must(ctx, t, "kubectl create clusterrole few --verb=list --resource=nodes,pods",
+			"kubectl create clusterrolebinding few --clusterrole=few --user=jane")
 		few, notes, code := evenkeel.Run(t, "scenario", "from-dump", "--kubeconfig="+plane.KubeconfigAs(t, "jane"))
 		if code != 0 || objects(few, "Pod") < 600 || objects(few, "DaemonSet") > 0 {
 			t.Errorf("exit code %d: %s", code, notes)
@@ -76,7 +78,8 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 		}
 	})
 	t.Run("without the right to list pods", func(t *testing.T) {
-		k.must(ctx, t, "kubectl create clusterrole fewer --verb=list --resource=nodes", "kubectl create clusterrolebinding fewer --clusterrole=fewer --user=joe")
+		k.must(ctx, t, "kubectl create clusterrole fewer --verb=list --resource=nodes",
+			"kubectl create clusterrolebinding fewer --clusterrole=fewer --user=joe")
 		out, problems, code := evenkeel.Run(t, "scenario", "from-dump", "--kubeconfig="+plane.KubeconfigAs(t, "joe"))
 		if out != "" || code != 1 || !strings.HasPrefix(problems, "error: pods of "+plane.Config.Host+": ") ||
 			!strings.Contains(problems, `User "joe" cannot list resource "pods"`) || !strings.Contains(problems, "give the user the right") {
@@ -89,11 +92,13 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 		if code != 0 || strings.Contains(notes, "cannot") {
 			t.Errorf("exit code %d, notes:\n%s", code, notes)
 		}
-		if out, problems, _ := evenkeel.Run(t, "doctor", "--kubeconfig="+plane.KubeconfigAs(t, "planner")); !strings.Contains(out, "MissingRights") || !strings.Contains(out, `cannot list resource "deployments"`) {
+		if out, problems, _ := evenkeel.Run(t, "doctor", "--kubeconfig="+plane.KubeconfigAs(t, "planner")); !strings.Contains(out,
+			"MissingRights") || !strings.Contains(out, `cannot list resource "deployments"`) {
 			t.Errorf("without the right to list Deployments the doctor says %s%s", problems, out)
 		}
 		k.must(ctx, t, documented(t, "../docs/doctor.md", "kubectl create ")...)
-		if out, problems, _ := evenkeel.Run(t, "doctor", "--kubeconfig="+plane.KubeconfigAs(t, "planner")); !strings.Contains(out, "web-a,web-b") || strings.Contains(out, "MissingRights") {
+		if out, problems, _ := evenkeel.Run(t, "doctor", "--kubeconfig="+plane.KubeconfigAs(t, "planner")); !strings.Contains(out,
+			"web-a,web-b") || strings.Contains(out, "MissingRights") {
 			t.Errorf("with the rights of its page the doctor says %s%s", problems, out)
 		}
 	})
@@ -163,7 +168,8 @@ func populate(ctx context.Context, t *testing.T, plane *controlplane.ControlPlan
 	k.must(ctx, t, "kubectl apply -f "+file)
 	for _, zone := range []string{"a", "b"} {
 		for i := range 3 {
-			amounts := v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("250")}
+			amounts := v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"),
+				v1.ResourcePods: resource.MustParse("250")}
 			if err := plane.AddNodes(ctx, &v1.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", zone, i), Labels: map[string]string{
 					"eks.amazonaws.com/nodegroup": "web-" + zone, v1.LabelTopologyZone: zone,

@@ -41,7 +41,8 @@ func profileJoins(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	if got.Labels[v1.LabelTopologyRegion] != "ie" || got.Labels[v1alpha1.LabelClusterProfile] != "dublin" {
 		t.Errorf("labels %v", got.Labels)
 	}
-	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: "dublin"}, Data: map[string][]byte{"token": []byte(token)}}
+	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: "dublin"},
+		Data: map[string][]byte{"token": []byte(token)}}
 	if err := f.client.Create(ctx, secret); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func profileJoins(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 func clusterProfileKind() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "clusterprofiles.multicluster.x-k8s.io", "annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for a test"}},
+		"metadata": map[string]any{"name": "clusterprofiles.multicluster.x-k8s.io",
+			"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for a test"}},
 		"spec": map[string]any{
 			"group": "multicluster.x-k8s.io", "scope": "Namespaced",
 			"names": map[string]any{"kind": "ClusterProfile", "plural": "clusterprofiles"},

@@ -54,7 +54,8 @@ func sharesKnownRoom(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 			if err := f.client.Get(ctx, client.ObjectKey{Name: name}, &m); err != nil {
 				t.Fatal(err)
 			}
-			return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRoomKnown) && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReachable)
+			return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRoomKnown) &&
+				meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReachable)
 		})
 	}
 	for i := range sweptObjects {
@@ -156,11 +157,13 @@ func drainsMember(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 		t.Error(says)
 	}
 	member := "--member-kubeconfig=" + f.members["amsterdam"].Kubeconfig
-	if _, says := f.run(t, 1, "cluster", "leave", "amsterdam", member, "--drain", "--timeout=1ms"); !strings.Contains(says, "left are swept/web-0: ") || !strings.Contains(says, "it stays marked") {
+	if _, says := f.run(t, 1, "cluster", "leave", "amsterdam", member, "--drain", "--timeout=1ms"); !strings.Contains(says,
+		"left are swept/web-0: ") || !strings.Contains(says, "it stays marked") {
 		t.Error(says)
 	}
 	out, says := f.run(t, 0, "cluster", "leave", "amsterdam", member, "--drain", "--timeout=5m")
-	for _, want := range []string{"member: replicas drained", "host: membercluster/amsterdam deleted", "member: replicaset/swept/web-0 deleted", "membercluster/amsterdam left"} {
+	for _, want := range []string{"member: replicas drained", "host: membercluster/amsterdam deleted",
+		"member: replicaset/swept/web-0 deleted", "membercluster/amsterdam left"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("leave does not say %q:\n%s", want, out)
 		}

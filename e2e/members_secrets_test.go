@@ -60,14 +60,16 @@ func unusableCredentials(ctx context.Context, t *testing.T, f *fleetOfClusters) 
 			u.TokenFile = "/etc/top-s3cret"
 		}),
 		v1alpha1.ReasonPluginRefused: changed(func(_ *clientcmdapi.Config, _ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
-			u.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{marker}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
+			u.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{marker},
+				InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
 		}),
 		v1alpha1.ReasonSecretNotFound: nil,
 	} {
 		name := strings.ToLower(reason)
 		m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		m.Spec.KubeconfigSecretRef.Name = name
-		secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
+		secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: name},
+			Data: map[string][]byte{"kubeconfig": kubeconfig}}
 		if kubeconfig == nil {
 			secret.Data = map[string][]byte{"other": good}
 		}
@@ -99,7 +101,8 @@ func rotatedCredentials(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	token := f.token(ctx, t, "berlin")
 	pid := f.controller.PID()
 	out := f.join(t, "berlin")
-	for _, want := range []string{"serviceaccount/evenkeel-member unchanged", "clusterrole/evenkeel-member unchanged", "secret/member-berlin updated", "membercluster/berlin unchanged", "and its token deleted"} {
+	for _, want := range []string{"serviceaccount/evenkeel-member unchanged", "clusterrole/evenkeel-member unchanged",
+		"secret/member-berlin updated", "membercluster/berlin unchanged", "and its token deleted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("joining again does not say %q:\n%s", want, out)
 		}
@@ -131,7 +134,8 @@ func nothingShown(ctx context.Context, t *testing.T, f *fleetOfClusters, secrets
 		t.Errorf("the metrics do not show the state of a member")
 	}
 	if len(secrets) < 20 || len(texts["the log"]) < 1000 || len(texts["the events"]) < 1000 {
-		t.Fatalf("there is nothing to look for or in: %d secrets, a log of %d bytes, events of %d", len(secrets), len(texts["the log"]), len(texts["the events"]))
+		t.Fatalf("there is nothing to look for or in: %d secrets, a log of %d bytes, events of %d", len(secrets), len(texts["the log"]),
+			len(texts["the events"]))
 	}
 	noneIn(t, texts, append(secrets, "top-s3cret"))
 }
@@ -149,7 +153,8 @@ func (f *fleetOfClusters) shown(ctx context.Context, t *testing.T) map[string]st
 	}
 	texts := map[string]string{"the log": string(log), "the metrics": metrics}
 	for name, list := range map[string]client.ObjectList{
-		"the statuses of members": &v1alpha1.MemberClusterList{}, "the statuses of objects": &v1alpha1.FederatedReplicaSetList{}, "the events": &eventsv1.EventList{},
+		"the statuses of members": &v1alpha1.MemberClusterList{}, "the statuses of objects": &v1alpha1.FederatedReplicaSetList{},
+		"the events": &eventsv1.EventList{},
 	} {
 		if err := f.client.List(ctx, list); err != nil {
 			t.Fatal(err)

@@ -67,7 +67,8 @@ func invalidMembers(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 		change func(*v1alpha1.MemberClusterSpec)
 		want   string
 	}{
-		"no secret": {"a", func(s *v1alpha1.MemberClusterSpec) { *s = v1alpha1.MemberClusterSpec{} }, "must have exactly one of kubeconfigSecretRef and clusterProfileRef"},
+		"no secret": {"a", func(s *v1alpha1.MemberClusterSpec) { *s = v1alpha1.MemberClusterSpec{} },
+			"must have exactly one of kubeconfigSecretRef and clusterProfileRef"},
 		"two references": {"a", func(s *v1alpha1.MemberClusterSpec) {
 			s.ClusterProfileRef = &v1alpha1.ClusterProfileReference{Name: "a"}
 		}, "must have exactly one of kubeconfigSecretRef and clusterProfileRef"},
@@ -107,16 +108,19 @@ func joinsClusters(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	for _, name := range []string{"amsterdam", "berlin", "cork"} {
 		out := f.join(t, name, "--region=eu", "--zone=eu-"+name)
 		for _, want := range []string{
-			"member: namespace/evenkeel-system created", "member: serviceaccount/evenkeel-member created", "member: clusterrole/evenkeel-member created",
+			"member: namespace/evenkeel-system created", "member: serviceaccount/evenkeel-member created",
+			"member: clusterrole/evenkeel-member created",
 			"member: clusterrolebinding/evenkeel-member created", "member: 20 rights of serviceaccount/evenkeel-member verified",
-			"host: secret/member-" + name + " created", "host: membercluster/" + name + " created", "member: token, which expires on ", "membercluster/" + name + " joined",
+			"host: secret/member-" + name + " created", "host: membercluster/" + name + " created", "member: token, which expires on ",
+			"membercluster/" + name + " joined",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("join %s does not say %q:\n%s", name, want, out)
 			}
 		}
 		m := f.becomes(ctx, t, name, v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
-		if m.Status.Version != "v1.36.3" || m.Labels[v1.LabelTopologyRegion] != "eu" || m.Labels[v1.LabelTopologyZone] != "eu-"+name || m.Status.LastProbeTime == nil {
+		if m.Status.Version != "v1.36.3" || m.Labels[v1.LabelTopologyRegion] != "eu" || m.Labels[v1.LabelTopologyZone] != "eu-"+name ||
+			m.Status.LastProbeTime == nil {
 			t.Errorf("%+v %+v", m.Labels, m.Status)
 		}
 	}
@@ -126,10 +130,12 @@ func joinsClusters(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 			t.Errorf("list:\n%s", out)
 		}
 	}
-	if out, _ = f.run(t, 0, "cluster", "list", "-o", "wide", "-l", v1.LabelTopologyZone+"=eu-cork"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "eu-cork") || !strings.Contains(out, "Accepted") {
+	if out, _ = f.run(t, 0, "cluster", "list", "-o", "wide", "-l", v1.LabelTopologyZone+"=eu-cork"); strings.Count(out, "\n") != 2 ||
+		!strings.Contains(out, "eu-cork") || !strings.Contains(out, "Accepted") {
 		t.Errorf("list -o wide:\n%s", out)
 	}
-	if out, _ = f.run(t, 0, "cluster", "list", "-o", "yaml"); !strings.HasPrefix(out, "kind: MemberClusterList\napiVersion: evenkeel.dev/v1alpha1\n") || strings.Count(out, "kind: MemberCluster\n") != 3 {
+	if out, _ = f.run(t, 0, "cluster", "list", "-o", "yaml"); !strings.HasPrefix(out,
+		"kind: MemberClusterList\napiVersion: evenkeel.dev/v1alpha1\n") || strings.Count(out, "kind: MemberCluster\n") != 3 {
 		t.Errorf("list -o yaml:\n%s", out)
 	}
 	k := newKubectl(t, f.host, f.client, metav1.NamespaceDefault)
@@ -179,7 +185,8 @@ func leastRole(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 		"apps/deployments": "create delete get list patch update watch", "apps/replicasets": "create delete get list patch update watch",
 		"pods": "get list watch", "events.k8s.io/events": "create patch",
 		// What every user may do: ask who they are, and what they may.
-		"authentication.k8s.io/selfsubjectreviews": "create", "authorization.k8s.io/selfsubjectaccessreviews": "create", "authorization.k8s.io/selfsubjectrulesreviews": "create",
+		"authentication.k8s.io/selfsubjectreviews": "create", "authorization.k8s.io/selfsubjectaccessreviews": "create",
+		"authorization.k8s.io/selfsubjectrulesreviews": "create",
 	} {
 		for verb := range strings.FieldsSeq(verbs) {
 			want = append(want, resource+" "+verb)
@@ -225,7 +232,8 @@ func refusedJoins(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 		"invalid label":                    {"paris", "--member-kubeconfig=x", "--region=a b"},
 		"--kubeconfig=nowhere":             {"paris", "--member-kubeconfig=nowhere"},
 	} {
-		if out, says := f.run(t, 2, append([]string{"cluster", "join"}, args...)...); out != "" || !strings.Contains(says, want) || strings.Count(says, "\n") > 2 {
+		if out, says := f.run(t, 2, append([]string{"cluster", "join"}, args...)...); out != "" || !strings.Contains(says, want) ||
+			strings.Count(says, "\n") > 2 {
 			t.Errorf("%v: %s%s, want %q", args, out, says, want)
 		}
 	}
@@ -235,7 +243,8 @@ func refusedJoins(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 			t.Fatal(err)
 		}
 		for _, w := range writes {
-			if w.Resource == "secrets" || w.Resource == "memberclusters" || w.Resource == "clusterroles" || w.Resource == "serviceaccounts" && w.Name == "evenkeel-member" {
+			if w.Resource == "secrets" || w.Resource == "memberclusters" || w.Resource == "clusterroles" || w.Resource == "serviceaccounts" &&
+				w.Name == "evenkeel-member" {
 				t.Errorf("written: %+v", w)
 			}
 		}
@@ -260,7 +269,8 @@ func documentedMembers(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	f.run(t, 0, "cluster", "leave", "cork", "--member-kubeconfig="+f.members["cork"].Kubeconfig)
 	page := "../docs/member-clusters.md"
 	for _, lines := range [][]string{
-		documented(t, page, "evenkeel cluster join paris --member-kubeconfig ~/.kube/paris --region "), documented(t, page, "kubectl wait "), documented(t, page, "evenkeel cluster list"),
+		documented(t, page, "evenkeel cluster join paris --member-kubeconfig ~/.kube/paris --region "), documented(t, page, "kubectl wait "),
+		documented(t, page, "evenkeel cluster list"),
 		documented(t, page, "kubectl patch "), documented(t, page, "evenkeel cluster leave paris --member-kubeconfig ~/.kube/paris\n"),
 	} {
 		if len(lines) != 1 {
@@ -286,7 +296,8 @@ func leavesClusters(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	if err := cork.Create(ctx, d); err != nil {
 		t.Fatal(err)
 	}
-	if _, says := f.run(t, 2, "cluster", "leave", "cork", "--member-kubeconfig="+f.members["berlin"].Kubeconfig); !strings.Contains(says, "another cluster than cork") {
+	if _, says := f.run(t, 2, "cluster", "leave", "cork", "--member-kubeconfig="+f.members["berlin"].Kubeconfig); !strings.Contains(says,
+		"another cluster than cork") {
 		t.Errorf("another cluster: %s", says)
 	}
 	if _, says := f.run(t, 2, "cluster", "leave", "nobody"); !strings.Contains(says, "there is no MemberCluster nobody") {
@@ -296,13 +307,15 @@ func leavesClusters(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	out, _ := f.run(t, 0, "cluster", "leave", "cork", "--member-kubeconfig="+f.members["cork"].Kubeconfig)
 	for _, want := range []string{
 		"host: membercluster/cork deleted", "host: secret/member-cork deleted", "member: clusterrolebinding/evenkeel-member deleted",
-		"member: clusterrole/evenkeel-member deleted", "and its token deleted", "member: serviceaccount/evenkeel-member deleted", "member: namespace/evenkeel-system kept", "membercluster/cork left",
+		"member: clusterrole/evenkeel-member deleted", "and its token deleted", "member: serviceaccount/evenkeel-member deleted",
+		"member: namespace/evenkeel-system kept", "membercluster/cork left",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("leave does not say %q:\n%s", want, out)
 		}
 	}
-	until(ctx, t, "the credentials are refused", func() bool { return apierrors.IsUnauthorized(credentials.List(ctx, &appsv1.ReplicaSetList{})) })
+	until(ctx, t, "the credentials are refused",
+		func() bool { return apierrors.IsUnauthorized(credentials.List(ctx, &appsv1.ReplicaSetList{})) })
 	if err := cork.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 		t.Errorf("what ran there: %v", err)
 	}

@@ -40,7 +40,8 @@ func testReplicas(t *testing.T, folder, name string) {
 	apply(ctx, t, plane, folder)
 	replicas := func() (zones map[string]bool, ready []*v1.Pod) {
 		var pods v1.PodList
-		if err := plane.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"app.kubernetes.io/name": name}); err != nil {
+		if err := plane.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem),
+			client.MatchingLabels{"app.kubernetes.io/name": name}); err != nil {
 			t.Fatal(err)
 		}
 		zones = map[string]bool{}

@@ -71,7 +71,8 @@ func TestScale(t *testing.T) {
 	t.Run("watched", func(t *testing.T) { watchedScales(ctx, t, plane) })
 }
 
-func readAndWritten(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c *scale.Client, ref v1alpha1.ScaleTargetReference) {
+func readAndWritten(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c *scale.Client,
+	ref v1alpha1.ScaleTargetReference) {
 	was, err := c.Get(ctx, "default", ref)
 	if err != nil || was.Replicas != 3 || was.Selector.String() != "app=web" || was.UID == "" {
 		t.Fatalf("read %+v, %v", was, err)
@@ -142,7 +143,8 @@ func watchedScales(ctx context.Context, t *testing.T, plane *controlplane.Contro
 		t.Fatal(err)
 	}
 	ref := v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"}
-	if _, err := c.Get(ctx, "default", ref); scale.ReasonOf(err) != scale.ReasonForbidden || !strings.Contains(err.Error(), `"deployments/scale"`) {
+	if _, err := c.Get(ctx, "default", ref); scale.ReasonOf(err) != scale.ReasonForbidden ||
+		!strings.Contains(err.Error(), `"deployments/scale"`) {
 		t.Errorf("without a right: %v", err)
 	}
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
@@ -201,7 +203,8 @@ func createAll(ctx context.Context, t *testing.T, plane *controlplane.ControlPla
 
 func holdsSoon(ctx context.Context, t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}

@@ -29,7 +29,8 @@ func together(ctx context.Context, t *testing.T, scenes map[string]func(context.
 }
 
 // in has scenes play in one cluster, or whatever they share.
-func in[Shared any](shared Shared, scenes map[string]func(context.Context, *testing.T, Shared)) map[string]func(context.Context, *testing.T) {
+func in[Shared any](shared Shared, scenes map[string]func(context.Context, *testing.T,
+	Shared)) map[string]func(context.Context, *testing.T) {
 	all := map[string]func(context.Context, *testing.T){}
 	for name, play := range scenes {
 		all[name] = func(ctx context.Context, t *testing.T) { play(ctx, t, shared) }

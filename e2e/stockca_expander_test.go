@@ -51,7 +51,8 @@ type expanderTrial struct {
 // expanderTrials are of pods as large as a node, in empty zones if nothing else is said.
 func expanderTrials(t *testing.T) []expanderTrial {
 	pods := func(name string, pods int) trial {
-		return trial{name: name, groups: zones("m", 250, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}, boot: 20 * time.Second}
+		return trial{name: name, groups: zones("m", 250, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}},
+			boot: 20 * time.Second}
 	}
 	once := []way{{1, false}, {1, true}}
 	spread := pods("30 pods with a zone spread", 30)
@@ -70,7 +71,8 @@ func expanderTrials(t *testing.T) []expanderTrial {
 	dead.dead, dead.barren, dead.provision = []string{"m-b"}, []string{"m-b"}, time.Minute
 	fails := pods("12 pods where instances of zone b fail after 10 s", 12)
 	fails.barren = []string{"m-b"}
-	fails.faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{"m-b"}, Mode: v1alpha1.StockOutFail, FailAfter: &metav1.Duration{Duration: 10 * time.Second}}}
+	fails.faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{"m-b"}, Mode: v1alpha1.StockOutFail,
+		FailAfter: &metav1.Duration{Duration: 10 * time.Second}}}
 	silent := pods("30 pods without a status of the autoscaler", 30)
 	silent.flags = []string{"--write-status-configmap=false"}
 	killed := slow(pods("12 pods while the expander is killed", 12))
@@ -92,7 +94,8 @@ func expanderTrials(t *testing.T) []expanderTrial {
 	large := trial{name: "300 pods on 12 sets", groups: many, demands: demands, boot: 20 * time.Second}
 	return []expanderTrial{
 		{trial: pods("9 pods", 9), ways: allWays}, {trial: pods("30 pods", 30), ways: allWays}, {trial: pods("120 pods", 120), ways: allWays},
-		{trial: spread, ways: once}, {trial: pinned, ways: once, luck: true, most: 17}, {trial: unequal, ways: once}, {trial: twelve, ways: once}, {trial: full, ways: once},
+		{trial: spread, ways: once}, {trial: pinned, ways: once, luck: true, most: 17}, {trial: unequal, ways: once}, {trial: twelve, ways: once},
+		{trial: full, ways: once},
 		{trial: refuses, ways: once}, {trial: dead, ways: once}, {trial: fails, ways: once},
 		{trial: silent, ways: once}, {trial: killed, ways: once, forgotten: 3}, {trial: lost, ways: once}, {trial: frozen, ways: once[:1]},
 		{trial: restarted, ways: once, luck: true}, {trial: unready.trial, waves: unready.waves, ways: once, luck: true},
@@ -129,7 +132,8 @@ func (e *expanderTrial) play(t *testing.T) {
 		for i, way := range e.ways {
 			with := comparison{trial: e.trial, waves: e.waves}
 			with.expanderAlone = true
-			with.flags = append(slices.Clone(e.flags), "--expander=grpc,least-waste", "--balance-similar-node-groups=false", "--frequent-loops-enabled",
+			with.flags = append(slices.Clone(e.flags), "--expander=grpc,least-waste", "--balance-similar-node-groups=false",
+				"--frequent-loops-enabled",
 				fmt.Sprint("--max-nodes-per-scaleup=", way.bound))
 			if way.salvo {
 				with.flags = append(with.flags, "--salvo-scale-up")

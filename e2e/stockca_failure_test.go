@@ -44,8 +44,9 @@ type comparison struct {
 var failures = []comparison{
 	{
 		trial: trial{
-			name: "a zone whose machines never become nodes", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 0, perNode: 1}},
-			boot: 5 * time.Second, dead: []string{"m-b"}, provision: time.Minute,
+			name: "a zone whose machines never become nodes", groups: zones("m", 20, 0, 0, 0),
+			demands: []demand{{machine: "m", pods: 0, perNode: 1}},
+			boot:    5 * time.Second, dead: []string{"m-b"}, provision: time.Minute,
 		},
 		waves: []wave{{pods: 9}, {pods: 9}},
 	},

@@ -148,7 +148,8 @@ func figureRows(alone, with *figures) string {
 	}
 	row("node-minutes", func(f *figures) any { return int(f.nodes.Minutes()) })
 	row("waits p50 / p99 / max", func(f *figures) any { return fmt.Sprintf("%s / %s / %s", f.wait(.5), f.wait(.99), f.wait(1)) })
-	row("pods that ran / went before / still wait", func(f *figures) any { return fmt.Sprintf("%d / %d / %d", len(f.waits), f.gone, len(f.waiting)) })
+	row("pods that ran / went before / still wait",
+		func(f *figures) any { return fmt.Sprintf("%d / %d / %d", len(f.waits), f.gone, len(f.waiting)) })
 	row("pending pod-seconds", func(f *figures) any { return int(f.pending.Seconds()) })
 	row("seconds with a difference above 1, all sets", func(f *figures) any { return int(f.skewed().Seconds()) })
 	for _, d := range alone.run.demands {

@@ -123,7 +123,8 @@ func mixedKinds() []mixedKind {
 
 func spreadOverZones(pod *v1.PodTemplateSpec, how v1.UnsatisfiableConstraintAction) {
 	pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: how, LabelSelector: &metav1.LabelSelector{MatchLabels: maps.Clone(pod.Labels)},
+		MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: how,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: maps.Clone(pod.Labels)},
 	}}
 }
 
@@ -138,7 +139,8 @@ func hostPort(pod *v1.PodTemplateSpec) {
 // withVolume mounts the claim of a zone, which prepareFleet binds.
 func withVolume(zone string) func(*v1.PodTemplateSpec) {
 	return func(pod *v1.PodTemplateSpec) {
-		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: zone}}}}
+		pod.Spec.Volumes = []v1.Volume{{Name: "data",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: zone}}}}
 	}
 }
 
@@ -159,9 +161,10 @@ func prepareFleet(ctx context.Context, t *testing.T, w *trialRun) {
 			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{zone}}},
 			}}}},
-		}}, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: zone, Namespace: metav1.NamespaceDefault}, Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: modes, Resources: v1.VolumeResourceRequirements{Requests: size}, StorageClassName: &class, VolumeName: zone,
-		}})
+		}}, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: zone, Namespace: metav1.NamespaceDefault},
+			Spec: v1.PersistentVolumeClaimSpec{
+				AccessModes: modes, Resources: v1.VolumeResourceRequirements{Requests: size}, StorageClassName: &class, VolumeName: zone,
+			}})
 	}
 	for _, k := range mixedKinds() {
 		machine := w.demands[k.set].machine

@@ -71,7 +71,8 @@ func (w *trialRun) lose(ctx context.Context, t *testing.T, machine string, nodes
 			if n.Labels[v1.LabelInstanceTypeStable] != machine || lost[name] || len(lost) == nodes {
 				continue
 			}
-			if err := w.plane.Client.Patch(ctx, n.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+			if err := w.plane.Client.Patch(ctx, n.DeepCopy(),
+				client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
 				t.Fatal(err)
 			}
 			lost[name] = true
@@ -106,7 +107,8 @@ func kindsTogether() []comparison {
 // of one zone, and a bound that the autoscaler alone knows.
 func boundsAndFailures() []comparison {
 	fleet := func(name string, pods int) trial {
-		return trial{name: name, boot: 20 * time.Second, groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}}
+		return trial{name: name, boot: 20 * time.Second, groups: zones("m", 20, 0, 0, 0),
+			demands: []demand{{machine: "m", pods: pods, perNode: 1}}}
 	}
 	unready := fleet("all zones turn unready for 50 s", 9)
 	unready.provision = 90 * time.Second
@@ -114,7 +116,8 @@ func boundsAndFailures() []comparison {
 	heavy.demands[0].perNode = 2
 	heavy.prepare = func(ctx context.Context, t *testing.T, w *trialRun) {
 		t.Helper()
-		if err := w.plane.Client.Create(ctx, daemonSet("agent", resource.MustParse("1"), map[string]string{v1.LabelTopologyZone: "zone-b"})); err != nil {
+		if err := w.plane.Client.Create(ctx, daemonSet("agent", resource.MustParse("1"),
+			map[string]string{v1.LabelTopologyZone: "zone-b"})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +145,10 @@ func duringSilence(ctx context.Context, t *testing.T, w *trialRun) []time.Durati
 	}
 	waitForNodes(ctx, t, w.plane, func(all nodeSet) bool {
 		return !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(n *v1.Node) bool {
-			return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
+			return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
+				return c.Type == v1.NodeReady &&
+					c.Status == v1.ConditionTrue
+			})
 		})
 	})
 	unready := time.Now()

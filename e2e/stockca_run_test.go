@@ -115,7 +115,8 @@ func (c trial) profile(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{ // JSON is YAML
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-		"clientConnection": map[string]any{"kubeconfig": "kubeconfig", "qps": 1000, "burst": 1000}, "leaderElection": map[string]any{"leaderElect": false},
+		"clientConnection": map[string]any{"kubeconfig": "kubeconfig", "qps": 1000, "burst": 1000},
+		"leaderElection":   map[string]any{"leaderElect": false},
 		"profiles": []any{map[string]any{"pluginConfig": []any{map[string]any{"name": "PodTopologySpread", "args": map[string]any{
 			"defaultingType": "List", "defaultConstraints": c.defaults,
 		}}}}},
@@ -184,8 +185,9 @@ func (c trial) write(t *testing.T) string {
 			Name: g.name, Machine: g.machine, Zone: "zone-" + g.name[len(g.name)-1:],
 			Size: int32(g.size), Min: int32(c.mins[g.name]), Max: ptr.To(int32(g.max)),
 			NodeTimes: v1alpha1.NodeTimes{
-				BootTime: &metav1.Duration{Duration: boot}, RegistrationDelay: &metav1.Duration{Duration: registration}, ReadyDelay: &metav1.Duration{Duration: c.ready[g.machine]},
-				ListDelay: &metav1.Duration{Duration: c.late},
+				BootTime: &metav1.Duration{Duration: boot}, RegistrationDelay: &metav1.Duration{Duration: registration},
+				ReadyDelay: &metav1.Duration{Duration: c.ready[g.machine]},
+				ListDelay:  &metav1.Duration{Duration: c.late},
 			},
 		})
 	}

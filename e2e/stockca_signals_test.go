@@ -26,7 +26,8 @@ func absences(boot time.Duration) []comparison {
 	booting := fleet(0, 1, 1, 1)
 	booting.name = "a zone turns unready when nodes have booted and nine more pods come"
 	booting.outages = []v1alpha1.Outage{{
-		Zones: []string{"zone-b"}, Mode: v1alpha1.OutageUnready, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Minute + boot}},
+		Zones: []string{"zone-b"}, Mode: v1alpha1.OutageUnready,
+		FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Minute + boot}},
 	}}
 	late := fleet(30*time.Second, 0, 0, 0)
 	late.name = "instances are listed 30 s late from zero"
@@ -35,10 +36,12 @@ func absences(boot time.Duration) []comparison {
 	refusing := fleet(0, 0, 0, 0)
 	refusing.name = "a zone refuses with nodes of it on their way"
 	half := 50*time.Second + boot/2
-	refusing.faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{"m-b"}, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: half - 2*time.Second}}}}
+	refusing.faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{"m-b"},
+		FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: half - 2*time.Second}}}}
 	back := fleet(0, 0, 0, 0)
 	back.name = "a zone comes back from its backoff"
-	back.faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{"m-b"}, FaultWindow: v1alpha1.FaultWindow{Until: &metav1.Duration{Duration: 2 * time.Minute}}}}
+	back.faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{"m-b"},
+		FaultWindow: v1alpha1.FaultWindow{Until: &metav1.Duration{Duration: 2 * time.Minute}}}}
 	paused := fleet(0, 0, 0, 0)
 	paused.name = "the provider is unavailable for 30 s of a scale-up"
 	paused.faults.Calls = []v1alpha1.CallFault{{Methods: []string{"Refresh"}, Error: "Unavailable", FaultWindow: v1alpha1.FaultWindow{

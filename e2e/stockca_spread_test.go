@@ -21,7 +21,8 @@ func over(key string, skew int32) v1.TopologySpreadConstraint {
 func sets(names string, pods int) (groups []group, demands []demand) {
 	for _, name := range names {
 		groups = append(groups, zones(string(name), 20, 0, 0, 0)...)
-		demands = append(demands, demand{machine: string(name), pods: pods, perNode: 2, spread: []v1.TopologySpreadConstraint{over(v1.LabelTopologyZone, 1)}})
+		demands = append(demands, demand{machine: string(name), pods: pods, perNode: 2,
+			spread: []v1.TopologySpreadConstraint{over(v1.LabelTopologyZone, 1)}})
 	}
 	return groups, demands
 }
@@ -47,14 +48,19 @@ func spreadTrials() []spreadTrial {
 		{trial{name: "from empty zones", groups: zones("m", 20, 0, 0, 0), demands: spread(30, one)}, []int64{5, 5, 5}},
 		{trial{name: "maxSkew 2", groups: zones("m", 20, 1, 1, 1), demands: spread(30, two)}, []int64{6, 6, 6}},
 		{trial{name: "minDomains 3", groups: zones("m", 20, 0, 0, 0), demands: spread(30, minimum)}, []int64{5, 5, 5}},
-		{trial{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{machine: "m", pods: 12, perNode: 1, spread: []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}}, []int64{5, 5, 5}},
+		{trial{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1),
+			demands: []demand{{machine: "m", pods: 12, perNode: 1, spread: []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}},
+			[]int64{5, 5, 5}},
 		{trial{name: "two workloads", groups: slices.Concat(zones("m", 20, 1, 1, 1), zones("r", 20, 1, 1, 1)), demands: []demand{
-			{machine: "m", pods: 18, perNode: 2, spread: []v1.TopologySpreadConstraint{one}}, {machine: "r", pods: 12, perNode: 2, spread: []v1.TopologySpreadConstraint{two}},
+			{machine: "m", pods: 18, perNode: 2, spread: []v1.TopologySpreadConstraint{one}},
+			{machine: "r", pods: 12, perNode: 2, spread: []v1.TopologySpreadConstraint{two}},
 		}}, nil},
 		{trial{name: "a zone at its maximum", groups: limited, demands: spread(14, one)}, []int64{3, 4, 4}},
 		{trial{name: "a zone that is too small", groups: limited, demands: spread(30, one), stuck: 16}, []int64{3, 4, 4}},
-		{trial{name: "default constraints of the profile", groups: zones("m", 20, 1, 1, 1), demands: spread(30), defaults: []v1.TopologySpreadConstraint{one}}, []int64{6, 6, 6}},
-		{trial{name: "9 free and 1 pinned", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}, pinned: 1}, nil},
+		{trial{name: "default constraints of the profile", groups: zones("m", 20, 1, 1, 1), demands: spread(30),
+			defaults: []v1.TopologySpreadConstraint{one}}, []int64{6, 6, 6}},
+		{trial{name: "9 free and 1 pinned", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}, pinned: 1},
+			nil},
 		{trial{name: "300 pods on 12 sets", groups: many, demands: demands}, []int64{4, 4, 5}},
 	}
 }

@@ -49,7 +49,8 @@ type tenant struct {
 
 // movingOn is what a WorkloadSpread does with a pod without a node after ten seconds.
 func movingOn(wait, simulate bool) *v1alpha1.AdaptiveSchedule {
-	return &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: ptr.To[int32](10), WaitForAutoscaler: &wait, DisableSimulationSchedule: !simulate}
+	return &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: ptr.To[int32](10), WaitForAutoscaler: &wait,
+		DisableSimulationSchedule: !simulate}
 }
 
 // A pod of a subset waits for the node that the autoscaler has ordered for it, and moves on if there
@@ -114,7 +115,8 @@ func withSpreads(ctx context.Context, t *testing.T, w *trialRun) client.WithWatc
 	c := balancerClient(ctx, t, w.plane)
 	address := process.FreeAddress(t)
 	applyController(ctx, t, w.plane, "deploy", "https://"+address)
-	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.plane.KubeconfigAs(t, controllerUser, "system:serviceaccounts", "system:authenticated"), Args: []string{
+	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.plane.KubeconfigAs(t, controllerUser, "system:serviceaccounts",
+		"system:authenticated"), Args: []string{
 		"--controllers=workloadspread", "--webhook-address=" + address, "--webhook-host=" + process.Loopback, "--webhook-shutdown-delay=1s",
 	}})
 	until(ctx, t, "the configurations are complete", func() bool { return len(mutating(ctx, t, c).Rules) == 1 })
@@ -159,7 +161,8 @@ func (n *tenant) end(ctx context.Context, t *testing.T, w *trialRun) {
 func (w *trialRun) saidAbout(ctx context.Context, t *testing.T, namespace string) map[types.UID][]string {
 	t.Helper()
 	var events v1.EventList
-	if err := w.plane.Client.List(context.WithoutCancel(ctx), &events, client.InNamespace(namespace), client.MatchingFields{"source": "cluster-autoscaler"}); err != nil {
+	if err := w.plane.Client.List(context.WithoutCancel(ctx), &events, client.InNamespace(namespace),
+		client.MatchingFields{"source": "cluster-autoscaler"}); err != nil {
 		t.Fatal(err)
 	}
 	said := map[types.UID][]string{}
@@ -182,15 +185,17 @@ func (n *tenant) spread(ctx context.Context, t *testing.T, c client.Client) {
 	}
 	o := &v1alpha1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: n.machine, Name: n.machine}}
 	o.Spec = v1alpha1.WorkloadSpreadSpec{
-		TargetRef:        v1alpha1.WorkloadReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: n.machine},
-		Subsets:          []v1alpha1.WorkloadSubset{subset("spot", v1.LabelInstanceTypeStable, n.machine), subset(onDemand, capacityLabel, onDemand)},
+		TargetRef: v1alpha1.WorkloadReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: n.machine},
+		Subsets: []v1alpha1.WorkloadSubset{subset("spot", v1.LabelInstanceTypeStable, n.machine),
+			subset(onDemand, capacityLabel, onDemand)},
 		ScheduleStrategy: v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: n.adaptive},
 	}
 	if err := c.Create(ctx, o); err != nil {
 		t.Fatal(err)
 	}
 	until(ctx, t, "pods of "+n.machine+" are sent to the webhooks", func() bool {
-		pod := webPod("probe", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "nobody", UID: "nobody", Controller: ptr.To(true)})
+		pod := webPod("probe", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "nobody", UID: "nobody",
+			Controller: ptr.To(true)})
 		pod.Namespace = n.machine
 		err := c.Create(ctx, pod)
 		if err == nil {

@@ -16,7 +16,8 @@ import (
 
 // tenantOf is a client of a new service account with some rights in a namespace. It shows a token that the
 // API server has issued, and returns when the rights are in force.
-func tenantOf(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client, namespace, name string, rules ...rbacv1.PolicyRule) client.Client {
+func tenantOf(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client, namespace, name string,
+	rules ...rbacv1.PolicyRule) client.Client {
 	t.Helper()
 	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	at, token := metav1.ObjectMeta{Namespace: namespace, Name: name}, &authenticationv1.TokenRequest{}

@@ -40,13 +40,15 @@ func TestWebhooksUnderLoad(t *testing.T) {
 	c := balancerClient(ctx, t, plane)
 	service := newOneAddress(ctx, t)
 	applyController(ctx, t, plane, "deploy", "")
-	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts", "system:authenticated")
+	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts",
+		"system:authenticated")
 	var controllers []*evenkeel.Controller
 	var addresses []string
 	for range 2 {
 		address := process.FreeAddress(t)
 		controllers = append(controllers, evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: []string{
-			"--controllers=workloadspread", "--webhook-address=" + address, "--webhook-host=127.0.0.1", "--webhook-cert-lifetime=1h", "--webhook-shutdown-delay=3s",
+			"--controllers=workloadspread", "--webhook-address=" + address, "--webhook-host=127.0.0.1", "--webhook-cert-lifetime=1h",
+			"--webhook-shutdown-delay=3s",
 		}}))
 		addresses = append(addresses, address)
 		service.add(address)
@@ -97,7 +99,8 @@ func TestWebhooksUnderLoad(t *testing.T) {
 		return len(w.ClientConfig.CABundle) > 0 && slices.Equal(selectedNamespaces(w), []string{"shop"})
 	})
 	applyController(ctx, t, plane, "deploy", "https://"+service.Addr().String())
-	if w := mutating(ctx, t, c); len(w.ClientConfig.CABundle) == 0 || len(w.Rules) == 0 || !slices.Equal(selectedNamespaces(w), []string{"shop"}) {
+	if w := mutating(ctx, t, c); len(w.ClientConfig.CABundle) == 0 || len(w.Rules) == 0 ||
+		!slices.Equal(selectedNamespaces(w), []string{"shop"}) {
 		t.Errorf("the manifests reset %+v", w)
 	}
 	if got := spreadOf(ctx, t, c, "elsewhere", nil); got != "" {
@@ -131,7 +134,8 @@ func applyController(ctx context.Context, t *testing.T, plane *controlplane.Cont
 				t.Fatal(err)
 			}
 		}
-		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"),
+			client.ForceOwnership); err != nil {
 			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}

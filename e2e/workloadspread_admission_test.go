@@ -75,15 +75,19 @@ func (w *admissionWorld) must(err error) {
 // prepare makes the Deployment web with a ReplicaSet, its WorkloadSpread, and a priority class.
 func (w *admissionWorld) prepare(ctx context.Context) {
 	labels := map[string]string{"app": "web"}
-	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "web"}}}}
+	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "web"}}}}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: spreadNamespace, Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](240), Selector: selector, Template: template}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: spreadNamespace, Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](240), Selector: selector, Template: template}}
 	w.must(w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: spreadNamespace}}))
-	w.must(w.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -7, PreemptionPolicy: ptr.To(v1.PreemptNever)}))
+	w.must(w.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -7,
+		PreemptionPolicy: ptr.To(v1.PreemptNever)}))
 	w.must(w.Create(ctx, d))
 	w.owner = &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: spreadNamespace, Name: "web-1", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](240), Selector: selector, Template: template},
+		ObjectMeta: metav1.ObjectMeta{Namespace: spreadNamespace, Name: "web-1",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}},
+		Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](240), Selector: selector, Template: template},
 	}
 	w.must(w.Create(ctx, w.owner))
 	spread := changedSpread(w.t, `
@@ -143,7 +147,8 @@ func (w *admissionWorld) serve(ctx context.Context) {
 	for i, url := range pods {
 		via := &metav1.LabelSelector{MatchLabels: map[string]string{"via": fmt.Sprint(i)}}
 		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
-			Name: fmt.Sprintf("create-%d.evenkeel.dev", i), ClientConfig: at(url, admission.PathMutatePods), Rules: rule("", "pods", admissionregistrationv1.Create),
+			Name: fmt.Sprintf("create-%d.evenkeel.dev", i), ClientConfig: at(url, admission.PathMutatePods),
+			Rules:          rule("", "pods", admissionregistrationv1.Create),
 			ObjectSelector: via, NamespaceSelector: only,
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), AdmissionReviewVersions: []string{"v1"},
 		})
@@ -178,8 +183,10 @@ var certificate = func() func(*testing.T) tls.Certificate {
 				t.Fatal(err)
 			}
 			template := &x509.Certificate{
-				SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-				IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+				SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+				IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+				IsCA:        true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+				ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 			}
 			raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 			if err != nil {
@@ -253,11 +260,13 @@ func (w *admissionWorld) manyPods(ctx context.Context, t *testing.T) {
 // injectedPod says what is missing in a pod as it is stored.
 func injectedPod(pod *v1.Pod, subset string) string {
 	switch {
-	case subset == "a" && (pod.Spec.Priority == nil || *pod.Spec.Priority != -7 || pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != v1.PreemptNever):
+	case subset == "a" && (pod.Spec.Priority == nil || *pod.Spec.Priority != -7 || pod.Spec.PreemptionPolicy == nil ||
+		*pod.Spec.PreemptionPolicy != v1.PreemptNever):
 		return "the priority class of the patch is not resolved"
 	case subset == "a" && !pod.Spec.Containers[0].Resources.Requests.Cpu().Equal(resource.MustParse("500m")):
 		return "the patch is missing"
-	case subset == "a" && (pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Key != "zone"):
+	case subset == "a" && (pod.Spec.Affinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Key != "zone"):
 		return "the node selector is missing"
 	case subset == "b" && pod.Spec.Tolerations[0].Key != "spot" && pod.Spec.Tolerations[len(pod.Spec.Tolerations)-1].Key != "spot":
 		return "the toleration is missing"
@@ -304,7 +313,8 @@ func (w *admissionWorld) podIn(ctx context.Context, subset string) *v1.Pod {
 func (w *admissionWorld) seats(ctx context.Context, t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: spreadNamespace, Name: "web"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}
 	w.must(w.Create(ctx, budget))
 	budget.Status.ObservedGeneration = budget.Generation
@@ -350,23 +360,35 @@ func (w *admissionWorld) refusedSpecs(ctx context.Context, t *testing.T) {
 	}
 	other := `{metadata: {namespace: spread, name: other}, spec: {targetRef: {kind: ReplicaSet, name: web-1}, subsets: [{name: a, `
 	refused("the same target", `metadata: {namespace: spread, name: second}`, "spec.targetRef", "which the WorkloadSpread web spreads")
-	refused("a bad operator", other+`requiredNodeSelector: {matchExpressions: [{key: zone, operator: Near}]}}]}}`, "spec.subsets[0].requiredNodeSelector.matchExpressions[0].operator", "Near")
+	refused("a bad operator", other+`requiredNodeSelector: {matchExpressions: [{key: zone, operator: Near}]}}]}}`,
+		"spec.subsets[0].requiredNodeSelector.matchExpressions[0].operator", "Near")
 	refused("no image", other+`patch: {spec: {containers: [{name: new}]}}}]}}`, "spec.subsets[0].patch", "a container needs an image")
-	refused("privileged", other+`patch: {spec: {containers: [{name: main, securityContext: {privileged: true}}]}}}]}}`, "spec.subsets[0].patch", "securityContext")
-	refused("another service account", other+`patch: {spec: {serviceAccountName: admin}}}]}}`, "spec.subsets[0].patch", "spec.serviceAccountName")
-	refused("a label of the selector", other+`patch: {metadata: {labels: {app: api}}}}]}}`, "spec.subsets[0].patch", "a patch adds labels only")
+	refused("privileged", other+`patch: {spec: {containers: [{name: main, securityContext: {privileged: true}}]}}}]}}`,
+		"spec.subsets[0].patch", "securityContext")
+	refused("another service account", other+`patch: {spec: {serviceAccountName: admin}}}]}}`, "spec.subsets[0].patch",
+		"spec.serviceAccountName")
+	refused("a label of the selector", other+`patch: {metadata: {labels: {app: api}}}}]}}`, "spec.subsets[0].patch",
+		"a patch adds labels only")
 	of := func(kind, fields string) string {
 		return `{metadata: {namespace: spread, name: other}, spec: {targetRef: {kind: ` + kind + `, name: other}, ` + fields + `}}`
 	}
 	for _, r := range []struct{ name, change, field, message string }{
-		{"numbers and percentages", of("Deployment", `subsets: [{name: a, maxReplicas: 5}, {name: b, maxReplicas: 5%}, {name: c}]`), "spec.subsets[1].maxReplicas", "must be a number in all subsets"},
-		{"too many percent of one", of("Deployment", `subsets: [{name: a, maxReplicas: 101%}, {name: b}]`), "spec.subsets[0].maxReplicas", "must not exceed 100%"},
-		{"too many percent together", of("Deployment", `subsets: [{name: a, maxReplicas: 40%}, {name: b, maxReplicas: 70%}, {name: c}]`), "spec.subsets[1].maxReplicas", "must not exceed 100%"},
-		{"too few percent", of("Deployment", `subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 39%}]`), "spec.subsets[1].maxReplicas", "must be 100% together"},
-		{"percentage of a StatefulSet", of("StatefulSet", `subsets: [{name: a, maxReplicas: 60%}, {name: b}]`), "spec.subsets[0].maxReplicas", "must be a number for a StatefulSet"},
-		{"even percentages", of("Deployment", `distribution: Even, subsets: [{name: a}, {name: b, maxReplicas: 60%}]`), "spec.subsets[1].maxReplicas", "use weights"},
-		{"weight in order", of("Deployment", `subsets: [{name: a}, {name: b, weight: 1}]`), "spec.subsets[1].weight", "for distribution Weighted only"},
-		{"base when even", of("Deployment", `distribution: Even, subsets: [{name: a, base: 1}]`), "spec.subsets[0].base", "for distribution Weighted only"},
+		{"numbers and percentages", of("Deployment", `subsets: [{name: a, maxReplicas: 5}, {name: b, maxReplicas: 5%}, {name: c}]`),
+			"spec.subsets[1].maxReplicas", "must be a number in all subsets"},
+		{"too many percent of one", of("Deployment", `subsets: [{name: a, maxReplicas: 101%}, {name: b}]`), "spec.subsets[0].maxReplicas",
+			"must not exceed 100%"},
+		{"too many percent together", of("Deployment", `subsets: [{name: a, maxReplicas: 40%}, {name: b, maxReplicas: 70%}, {name: c}]`),
+			"spec.subsets[1].maxReplicas", "must not exceed 100%"},
+		{"too few percent", of("Deployment", `subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 39%}]`),
+			"spec.subsets[1].maxReplicas", "must be 100% together"},
+		{"percentage of a StatefulSet", of("StatefulSet", `subsets: [{name: a, maxReplicas: 60%}, {name: b}]`), "spec.subsets[0].maxReplicas",
+			"must be a number for a StatefulSet"},
+		{"even percentages", of("Deployment", `distribution: Even, subsets: [{name: a}, {name: b, maxReplicas: 60%}]`),
+			"spec.subsets[1].maxReplicas", "use weights"},
+		{"weight in order", of("Deployment", `subsets: [{name: a}, {name: b, weight: 1}]`), "spec.subsets[1].weight",
+			"for distribution Weighted only"},
+		{"base when even", of("Deployment", `distribution: Even, subsets: [{name: a, base: 1}]`), "spec.subsets[0].base",
+			"for distribution Weighted only"},
 	} {
 		refused(r.name, r.change, r.field, r.message)
 	}
@@ -374,7 +396,8 @@ func (w *admissionWorld) refusedSpecs(ctx context.Context, t *testing.T) {
 	if err := w.Create(ctx, none, client.DryRunAll); err == nil || strings.Contains(err.Error(), "index out of bounds") {
 		t.Errorf("no subsets: %v", err)
 	}
-	if err := w.Create(ctx, changedSpread(t, `{metadata: {namespace: spread, name: later}, spec: {targetRef: {name: later}}}`), client.DryRunAll); err != nil {
+	if err := w.Create(ctx, changedSpread(t, `{metadata: {namespace: spread, name: later}, spec: {targetRef: {name: later}}}`),
+		client.DryRunAll); err != nil {
 		t.Errorf("a target that does not exist: %v", err)
 	}
 }
@@ -405,7 +428,8 @@ func (w *admissionWorld) refusedPods(ctx context.Context, t *testing.T) {
 		pod := w.pod(0)
 		pod.Spec.Containers[0].Name = "other"
 		err = w.Create(ctx, pod)
-		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "WorkloadSpread web: the patch of subset a: breaks the pod: spec.containers[0].image: Required")
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(),
+			"WorkloadSpread web: the patch of subset a: breaks the pod: spec.containers[0].image: Required")
 	})
 	if counts := w.counts(ctx); counts["a"] != 50 {
 		t.Errorf("the pod that is refused is counted: %v", counts)

@@ -76,25 +76,36 @@ func refusedSpreads(ctx context.Context, t *testing.T, c client.Client) {
 		{"no kind of the target", `spec: {targetRef: {kind: null}}`, "spec.targetRef.kind", "Required"},
 		{"no version of the target", `spec: {targetRef: {apiVersion: ""}}`, "spec.targetRef.apiVersion", "at least 1 chars"},
 		{"other kind", `spec: {targetRef: {kind: DaemonSet}}`, "spec.targetRef.kind", "any other kind needs targetFilter.replicasPathList"},
-		{"kind of another group", `spec: {targetRef: {apiVersion: example.com/v1}}`, "spec.targetRef.kind", "any other kind needs targetFilter.replicasPathList"},
-		{"no path", `spec: {targetRef: {kind: DaemonSet}, targetFilter: {replicasPathList: []}}`, "spec.targetRef.kind", "any other kind needs targetFilter.replicasPathList"},
-		{"empty name in a path", `spec: {targetFilter: {replicasPathList: [spec..replicas]}}`, "spec.targetFilter.replicasPathList[0]", "should match"},
-		{"bad selector", `spec: {targetFilter: {selector: {matchLabels: {-: x}}}}`, "spec.targetFilter.selector.matchLabels", "is not a label key"},
+		{"kind of another group", `spec: {targetRef: {apiVersion: example.com/v1}}`, "spec.targetRef.kind",
+			"any other kind needs targetFilter.replicasPathList"},
+		{"no path", `spec: {targetRef: {kind: DaemonSet}, targetFilter: {replicasPathList: []}}`, "spec.targetRef.kind",
+			"any other kind needs targetFilter.replicasPathList"},
+		{"empty name in a path", `spec: {targetFilter: {replicasPathList: [spec..replicas]}}`, "spec.targetFilter.replicasPathList[0]",
+			"should match"},
+		{"bad selector", `spec: {targetFilter: {selector: {matchLabels: {-: x}}}}`, "spec.targetFilter.selector.matchLabels",
+			"is not a label key"},
 		{"no subsets", `spec: {subsets: []}`, "spec.subsets", "at least 1 items"},
 		{"too many subsets", `spec: {subsets: [` + strings.Repeat("{name: a},", 16) + `]}`, "spec.subsets", "at most 15 items"},
 		{"no name", `spec: {subsets: [{name: ""}]}`, "spec.subsets[0].name", "should match"},
 		{"name twice", `spec: {subsets: [{name: a}, {name: a}]}`, "spec.subsets[1]", "Duplicate"},
-		{"negative maximum", `spec: {subsets: [{name: a, maxReplicas: -1}]}`, "spec.subsets[0].maxReplicas", "must be a number or a whole percentage"},
+		{"negative maximum", `spec: {subsets: [{name: a, maxReplicas: -1}]}`, "spec.subsets[0].maxReplicas",
+			"must be a number or a whole percentage"},
 		{"half a percent", `spec: {subsets: [{name: a, maxReplicas: 0.5%}, {name: b}]}`, "spec.subsets[0].maxReplicas", "should match"},
 		{"negative percentage", `spec: {subsets: [{name: a, maxReplicas: -1%}, {name: b}]}`, "spec.subsets[0].maxReplicas", "should match"},
 		{"a number as text", `spec: {subsets: [{name: a, maxReplicas: "5"}, {name: b}]}`, "spec.subsets[0].maxReplicas", "should match"},
-		{"no weight", `spec: {distribution: Weighted, subsets: [{name: a, weight: 0}, {name: b, weight: 0}]}`, "spec.subsets", "a subset must have a weight above 0"},
-		{"negative weight", `spec: {distribution: Weighted, subsets: [{name: a, weight: -1}, {name: b}]}`, "spec.subsets[0].weight", "greater than or equal to 0"},
-		{"min above max", `spec: {subsets: [{name: a, minReplicas: 2, maxReplicas: 1}]}`, "spec.subsets[0].minReplicas", "must not be greater than maxReplicas"},
+		{"no weight", `spec: {distribution: Weighted, subsets: [{name: a, weight: 0}, {name: b, weight: 0}]}`, "spec.subsets",
+			"a subset must have a weight above 0"},
+		{"negative weight", `spec: {distribution: Weighted, subsets: [{name: a, weight: -1}, {name: b}]}`, "spec.subsets[0].weight",
+			"greater than or equal to 0"},
+		{"min above max", `spec: {subsets: [{name: a, minReplicas: 2, maxReplicas: 1}]}`, "spec.subsets[0].minReplicas",
+			"must not be greater than maxReplicas"},
 		{"negative min", `spec: {subsets: [{name: a, minReplicas: -2}]}`, "spec.subsets[0].minReplicas", "greater than or equal to 0"},
-		{"min of a percentage", `spec: {subsets: [{name: a, minReplicas: 2, maxReplicas: 100%}]}`, "spec.subsets[0].minReplicas", "cannot be combined"},
-		{"base above max", `spec: {distribution: Weighted, subsets: [{name: a, base: 2, maxReplicas: 1}, {name: b}]}`, "spec.subsets[0].base", "must not be greater than maxReplicas"},
-		{"base and min", `spec: {distribution: Weighted, subsets: [{name: a, base: 2, minReplicas: 1}, {name: b}]}`, "spec.subsets[0].base", "cannot be combined"},
+		{"min of a percentage", `spec: {subsets: [{name: a, minReplicas: 2, maxReplicas: 100%}]}`, "spec.subsets[0].minReplicas",
+			"cannot be combined"},
+		{"base above max", `spec: {distribution: Weighted, subsets: [{name: a, base: 2, maxReplicas: 1}, {name: b}]}`, "spec.subsets[0].base",
+			"must not be greater than maxReplicas"},
+		{"base and min", `spec: {distribution: Weighted, subsets: [{name: a, base: 2, minReplicas: 1}, {name: b}]}`, "spec.subsets[0].base",
+			"cannot be combined"},
 		{"unknown distribution", `spec: {distribution: Random}`, "spec.distribution", "supported values"},
 		{"unknown whenFull", `spec: {whenFull: Wait}`, "spec.whenFull", "supported values"},
 		{"no creating time", `spec: {creatingTimeoutSeconds: 0}`, "spec.creatingTimeoutSeconds", "greater than or equal to 1"},
@@ -103,14 +114,22 @@ func refusedSpreads(ctx context.Context, t *testing.T, c client.Client) {
 		{"unknown strategy", `spec: {scheduleStrategy: {type: Random}}`, "spec.scheduleStrategy.type", "supported values"},
 		{"adaptive with Fixed", `spec: {scheduleStrategy: {type: Fixed, adaptive: {}}}`, "spec.scheduleStrategy.type", "must be Adaptive"},
 		{"adaptive with no type", `spec: {scheduleStrategy: {adaptive: {}}}`, "spec.scheduleStrategy.type", "must be Adaptive"},
-		{"last subset limited", `spec: {subsets: [{name: a}, {name: b, maxReplicas: 5}], scheduleStrategy: {type: Adaptive}}`, "spec.scheduleStrategy.adaptive", "needs a last subset without maxReplicas"},
-		{"negative critical", adaptive(`rescheduleCriticalSeconds: -1`), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "greater than or equal to 0"},
-		{"too long critical of 2", adaptive(`rescheduleCriticalSeconds: 296`), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "(unschedulableSeconds - 5) / (subsets - 1)"},
-		{"too long critical of 3", `spec: {subsets: [{name: a}, {name: b}, {name: c}], scheduleStrategy: {type: Adaptive, adaptive: {rescheduleCriticalSeconds: 148}}}`, "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "(unschedulableSeconds - 5) / (subsets - 1)"},
-		{"too long for its window", adaptive(`rescheduleCriticalSeconds: 56, unschedulableSeconds: 60`), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "(unschedulableSeconds - 5) / (subsets - 1)"},
+		{"last subset limited", `spec: {subsets: [{name: a}, {name: b, maxReplicas: 5}], scheduleStrategy: {type: Adaptive}}`,
+			"spec.scheduleStrategy.adaptive", "needs a last subset without maxReplicas"},
+		{"negative critical", adaptive(`rescheduleCriticalSeconds: -1`), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds",
+			"greater than or equal to 0"},
+		{"too long critical of 2", adaptive(`rescheduleCriticalSeconds: 296`), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds",
+			"(unschedulableSeconds - 5) / (subsets - 1)"},
+		{"too long critical of 3",
+			`spec: {subsets: [{name: a}, {name: b}, {name: c}], scheduleStrategy: {type: Adaptive, adaptive: {rescheduleCriticalSeconds: 148}}}`,
+			"spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "(unschedulableSeconds - 5) / (subsets - 1)"},
+		{"too long for its window", adaptive(`rescheduleCriticalSeconds: 56, unschedulableSeconds: 60`),
+			"spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "(unschedulableSeconds - 5) / (subsets - 1)"},
 		{"no window", adaptive(`unschedulableSeconds: 0`), "spec.scheduleStrategy.adaptive.unschedulableSeconds", "greater than or equal to 5"},
-		{"no patience", adaptive(`autoscalerTimeoutSeconds: 0`), "spec.scheduleStrategy.adaptive.autoscalerTimeoutSeconds", "greater than or equal to 1"},
-		{"no rate", adaptive(`maxReschedulesPerMinute: 0`), "spec.scheduleStrategy.adaptive.maxReschedulesPerMinute", "greater than or equal to 1"},
+		{"no patience", adaptive(`autoscalerTimeoutSeconds: 0`), "spec.scheduleStrategy.adaptive.autoscalerTimeoutSeconds",
+			"greater than or equal to 1"},
+		{"no rate", adaptive(`maxReschedulesPerMinute: 0`), "spec.scheduleStrategy.adaptive.maxReschedulesPerMinute",
+			"greater than or equal to 1"},
 		{"unknown way to move on", adaptive(`reschedule: Evict`), "spec.scheduleStrategy.adaptive.reschedule", "supported values"},
 	} {
 		err := c.Create(ctx, changedSpread(t, r.patch), client.DryRunAll)
@@ -123,7 +142,8 @@ func spreadLife(ctx context.Context, t *testing.T, c client.Client) {
 	created := changedSpread(t, `{}`)
 	subsets := make([]any, 15)
 	for i := range subsets {
-		subsets[i] = map[string]any{"name": fmt.Sprintf("s%d", i), "maxReplicas": "6%", "patch": map[string]any{"spec": map[string]any{"afterTomorrow": int64(i)}}}
+		subsets[i] = map[string]any{"name": fmt.Sprintf("s%d", i), "maxReplicas": "6%",
+			"patch": map[string]any{"spec": map[string]any{"afterTomorrow": int64(i)}}}
 	}
 	delete(subsets[14].(map[string]any), "maxReplicas")
 	if err := unstructured.SetNestedSlice(created.Object, subsets, "spec", "subsets"); err != nil {
@@ -143,7 +163,8 @@ func spreadLife(ctx context.Context, t *testing.T, c client.Client) {
 		err := c.Patch(ctx, s.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"targetRef":{`+patch+`}}}`)))
 		refusedAt(t, err, "changed "+name, "spec.targetRef", "cannot be changed")
 	}
-	if err := c.Patch(ctx, s, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"targetRef":{"apiVersion":"apps/v2"}}}`))); err != nil {
+	if err := c.Patch(ctx, s, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"targetRef":{"apiVersion":"apps/v2"}}}`))); err != nil {
 		t.Errorf("the version may change: %v", err)
 	}
 	s.Status = v1alpha1.WorkloadSpreadStatus{

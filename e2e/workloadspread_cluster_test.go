@@ -75,7 +75,8 @@ func (m *market) spread(ctx context.Context, t *testing.T, o client.Object) {
 	refused := 0
 	until(ctx, t, "pods of "+m.namespace+" are sent to the webhooks", func() bool {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: probe}}
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "nobody", UID: "nobody", Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "nobody", UID: "nobody",
+			Controller: ptr.To(true)}}
 		pod.Spec.Containers = []v1.Container{{Name: "main", Image: "none"}}
 		err := m.Create(ctx, pod)
 		if err == nil {

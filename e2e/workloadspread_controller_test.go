@@ -100,7 +100,8 @@ func (s *shop) filled(ctx context.Context, t *testing.T, want string) {
 func (s *shop) scaleTo(ctx context.Context, t *testing.T, replicas int32) {
 	t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
-	if err := s.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+	if err := s.Patch(ctx, d, client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -129,7 +129,8 @@ func nobodyLeads(ctx context.Context, t *testing.T, w *spreadCluster) {
 	if err := client.IgnoreNotFound(m.Delete(ctx, lease)); err != nil {
 		t.Fatal(err)
 	}
-	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro())}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](3600),
+		AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro())}
 	m.create(ctx, t, lease)
 	for _, s := range w.servers {
 		w.start(ctx, t, s)
@@ -172,7 +173,8 @@ func nobodyAnswers(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "nobody", zone{"a", 110}, zone{"b", 110})
 	m.spread(ctx, t, m.bounded("Deployment", "a 4", "b"))
 	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooksName}}
-	if err := m.Patch(ctx, configuration, client.RawPatch("application/json-patch+json", []byte(`[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`))); err != nil {
+	if err := m.Patch(ctx, configuration, client.RawPatch("application/json-patch+json",
+		[]byte(`[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`))); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range w.servers {

@@ -80,7 +80,8 @@ func TestWorkloadSpreadsAreInstalledAsThePageSays(t *testing.T) {
 	if in["normal"] != 8 || in["elastic"] != 2 {
 		t.Errorf("the pods are in %v", in)
 	}
-	says(ctx, t, c, stored[0], func(o *v1alpha1.WorkloadSpread) []metav1.Condition { return o.Status.Conditions }, v1alpha1.ConditionSpecValid, "must not change spec.nodeName")
+	says(ctx, t, c, stored[0], func(o *v1alpha1.WorkloadSpread) []metav1.Condition { return o.Status.Conditions }, v1alpha1.ConditionSpecValid,
+		"must not change spec.nodeName")
 	says(ctx, t, c, stored[1], func(o *v1alpha1.WorkloadSpread) (all []metav1.Condition) {
 		for _, s := range o.Status.SubsetStatuses {
 			all = append(all, s.Conditions...)
@@ -105,7 +106,8 @@ func storedBefore(ctx context.Context, t *testing.T, c client.Client) []*v1alpha
 	objects := []client.Object{ledger}
 	var stored []*v1alpha1.WorkloadSpread
 	for name, patch := range map[string]string{
-		"never": `{"spec":{"nodeName":"n"}}`, "refused": `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}}]}}`,
+		"never":   `{"spec":{"nodeName":"n"}}`,
+		"refused": `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}}]}}`,
 	} {
 		o := &v1alpha1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
 		o.Spec.TargetRef = v1alpha1.WorkloadReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "ledger"}
@@ -152,15 +154,18 @@ func startsWhereItIsInstalled(ctx context.Context, t *testing.T, plane *controlp
 	})
 	address := process.FreeAddress(t)
 	service.add(address)
-	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts", "system:authenticated")
-	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: []string{"--webhook-address=" + address, "--webhook-host=" + process.Loopback}})
+	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts",
+		"system:authenticated")
+	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig,
+		Args: []string{"--webhook-address=" + address, "--webhook-host=" + process.Loopback}})
 	if err := plane.AddNodes(ctx, roomy("controllers")); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // says waits until a condition of a WorkloadSpread is False with a message.
-func says(ctx context.Context, t *testing.T, c client.Client, o *v1alpha1.WorkloadSpread, of func(*v1alpha1.WorkloadSpread) []metav1.Condition, kind, message string) {
+func says(ctx context.Context, t *testing.T, c client.Client, o *v1alpha1.WorkloadSpread,
+	of func(*v1alpha1.WorkloadSpread) []metav1.Condition, kind, message string) {
 	t.Helper()
 	until(ctx, t, o.Name+" says what is wrong", func() bool {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {

@@ -98,7 +98,8 @@ func (w *spreadCluster) sample(ctx context.Context, t *testing.T, file string) {
 		until(ctx, t, "the status of "+namespace+" counts its pods", func() bool {
 			o, pods := &v1alpha1.WorkloadSpread{}, m.inSubsets(ctx, t)
 			err := m.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
-			return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses, func(s v1alpha1.WorkloadSubsetStatus) bool { return int(s.Replicas) != pods[s.Name] })
+			return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses,
+				func(s v1alpha1.WorkloadSubsetStatus) bool { return int(s.Replicas) != pods[s.Name] })
 		})
 	}
 	if err := m.Delete(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
@@ -128,7 +129,8 @@ func (m *market) unmarked(ctx context.Context, t *testing.T, name string) {
 	until(ctx, t, "no subset of "+m.namespace+" is marked", func() bool {
 		o := &v1alpha1.WorkloadSpread{}
 		err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: name}, o)
-		return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses, func(s v1alpha1.WorkloadSubsetStatus) bool { return s.UnschedulableUntil != nil })
+		return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses,
+			func(s v1alpha1.WorkloadSubsetStatus) bool { return s.UnschedulableUntil != nil })
 	})
 }
 

@@ -149,7 +149,8 @@ func rollouts(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "rollouts", zone{"a", 110}, zone{"b", 110}, zone{"c", 110})
 	m.spread(ctx, t, m.bounded("Deployment", "a 10", "b 20", "c"))
 	d := m.web(40)
-	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromString("25%")), MaxUnavailable: ptr.To(intstr.FromInt32(0))}
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromString("25%")),
+		MaxUnavailable: ptr.To(intstr.FromInt32(0))}
 	m.create(ctx, t, d)
 	want := map[string]int{"a": 10, "b": 20, "c": 10}
 	m.counts(ctx, t, "before", want)
@@ -164,12 +165,14 @@ func rollouts(ctx context.Context, t *testing.T, w *spreadCluster) {
 func (m *market) roll(ctx context.Context, t *testing.T, value string) {
 	t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "web"}}
-	if err := m.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"rollout":%q}}}}}`, value))); err != nil {
+	if err := m.Patch(ctx, d, client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"rollout":%q}}}}}`, value))); err != nil {
 		t.Fatal(err)
 	}
 	until(ctx, t, "the rollout has ended", func() bool {
 		err := m.Get(ctx, client.ObjectKeyFromObject(d), d)
-		return err == nil && d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas && d.Status.Replicas == *d.Spec.Replicas && d.Status.AvailableReplicas == *d.Spec.Replicas
+		return err == nil && d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
+			d.Status.Replicas == *d.Spec.Replicas && d.Status.AvailableReplicas == *d.Spec.Replicas
 	})
 }
 
@@ -191,7 +194,8 @@ func evictions(ctx context.Context, t *testing.T, w *spreadCluster) {
 		m.counts(ctx, t, "after an eviction", want)
 	}
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "web"}}
-	budget.Spec = policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": balancerName}}}
+	budget.Spec = policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": balancerName}}}
 	m.create(ctx, t, budget)
 	until(ctx, t, "the budget is known", func() bool {
 		return m.Get(ctx, client.ObjectKeyFromObject(budget), budget) == nil && budget.Status.ExpectedPods == 6
@@ -331,7 +335,8 @@ func indexedJob(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "job", zone{"a", 0}, zone{"b", 0})
 	m.spread(ctx, t, m.bounded("Job", "a 2", "b"))
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "web"}}
-	job.Spec = batchv1.JobSpec{Parallelism: ptr.To[int32](5), Completions: ptr.To[int32](12), CompletionMode: ptr.To(batchv1.IndexedCompletion)}
+	job.Spec = batchv1.JobSpec{Parallelism: ptr.To[int32](5), Completions: ptr.To[int32](12),
+		CompletionMode: ptr.To(batchv1.IndexedCompletion)}
 	job.Spec.Template = m.web(0).Spec.Template
 	job.Spec.Template.Spec.RestartPolicy = v1.RestartPolicyNever
 	m.create(ctx, t, job)
@@ -386,7 +391,8 @@ func (m *market) marked(ctx context.Context, t *testing.T, is bool) {
 	t.Helper()
 	until(ctx, t, fmt.Sprint("a is marked: ", is), func() bool {
 		o := &v1alpha1.WorkloadSpread{}
-		return m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) == nil && len(o.Status.SubsetStatuses) > 0 && (o.Status.SubsetStatuses[0].UnschedulableUntil != nil) == is
+		return m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) == nil && len(o.Status.SubsetStatuses) > 0 &&
+			(o.Status.SubsetStatuses[0].UnschedulableUntil != nil) == is
 	})
 }
 
@@ -399,7 +405,8 @@ func keptForTheAutoscaler(ctx context.Context, t *testing.T, w *spreadCluster) {
 	var pods []v1.Pod
 	until(ctx, t, "two pods find no node", func() bool {
 		pods = m.replicas(ctx, t)
-		return len(pods) == 2 && !slices.ContainsFunc(pods, func(p v1.Pod) bool { _, waits := workloadspread.UnschedulableSince(&p); return !waits })
+		return len(pods) == 2 && !slices.ContainsFunc(pods,
+			func(p v1.Pod) bool { _, waits := workloadspread.UnschedulableSince(&p); return !waits })
 	})
 	for i := range pods {
 		m.says(ctx, t, &pods[i], "TriggeredScaleUp", "pod triggered scale-up: [{a 0->1 (max: 10)}]")
@@ -433,8 +440,10 @@ func (m *market) says(ctx context.Context, t *testing.T, pod *v1.Pod, reason, me
 	t.Helper()
 	now := metav1.Now()
 	m.create(ctx, t, &v1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, GenerateName: pod.Name + "."}, Reason: reason, Message: message, Type: v1.EventTypeNormal,
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, GenerateName: pod.Name + "."}, Reason: reason, Message: message,
+		Type:           v1.EventTypeNormal,
 		InvolvedObject: v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Source:         v1.EventSource{Component: "cluster-autoscaler"}, FirstTimestamp: now, LastTimestamp: now, Count: 1, ReportingController: "cluster-autoscaler",
+		Source:         v1.EventSource{Component: "cluster-autoscaler"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		ReportingController: "cluster-autoscaler",
 	})
 }

@@ -75,7 +75,8 @@ func workloadOfSomebodyElse(ctx context.Context, t *testing.T, w *spreadCluster)
 		"that pods move":   adaptive(m.bounded("Deployment", "a 1", "b"), 2, 120),
 		"a kind without s": change(func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.Kind = "StatefulSet" }),
 	} {
-		if err := spreader.Create(ctx, o, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "must be allowed to update its workload") {
+		if err := spreader.Create(ctx, o, client.DryRunAll); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), "must be allowed to update its workload") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -135,9 +136,11 @@ func ownerOfStrangers(ctx context.Context, t *testing.T, w *spreadCluster) {
 		t.Fatal(err)
 	}
 	above := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: deployment.UID, Controller: ptr.To(true)}
-	for i, ref := range []metav1.OwnerReference{*set, above, {APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: set.UID, Controller: ptr.To(true)}} {
+	for i, ref := range []metav1.OwnerReference{*set, above, {APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: set.UID,
+		Controller: ptr.To(true)}} {
 		for range 3 { // both servers learn of it
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own.namespace, GenerateName: fmt.Sprint("p", i, "-"), OwnerReferences: []metav1.OwnerReference{ref}}}
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own.namespace, GenerateName: fmt.Sprint("p", i, "-"),
+				OwnerReferences: []metav1.OwnerReference{ref}}}
 			pod.Spec.Containers = []v1.Container{{Name: "main", Image: "none"}}
 			if err := attacker.Create(ctx, pod); err != nil && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "does not exist")) {
 				t.Errorf("a pod of an owner that is not there: %v", err)
@@ -153,7 +156,8 @@ func ownerOfStrangers(ctx context.Context, t *testing.T, w *spreadCluster) {
 func (m *market) resize(ctx context.Context, t *testing.T, replicas int) {
 	t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "web"}}
-	if err := m.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+	if err := m.Patch(ctx, d, client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -198,7 +202,8 @@ func patchesThatBreakPods(ctx context.Context, t *testing.T, w *spreadCluster) {
 	fits(metav1.ConditionFalse)
 	until(ctx, t, "all pods are of the new template", func() bool {
 		pods := m.replicas(ctx, t)
-		return len(pods) == 2 && !slices.ContainsFunc(pods, func(p v1.Pod) bool { return p.Spec.Containers[0].Resources.Requests.Cpu().Value() != 5 || !runs(&p) })
+		return len(pods) == 2 && !slices.ContainsFunc(pods,
+			func(p v1.Pod) bool { return p.Spec.Containers[0].Resources.Requests.Cpu().Value() != 5 || !runs(&p) })
 	})
 	if got := m.inSubsets(ctx, t); got["a"] != 2 {
 		t.Errorf("without the patch the subsets have %v", got)
@@ -212,7 +217,8 @@ func patchesThatBreakPods(ctx context.Context, t *testing.T, w *spreadCluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "own"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "none"}}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "own"},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "none"}}}}
 	if err := controllers.Create(ctx, pod.DeepCopy(), client.DryRunAll); err != nil {
 		t.Errorf("a dry run of the controllers: %v", err)
 	}
@@ -230,7 +236,8 @@ func labelsOutsideOfTheSelector(ctx context.Context, t *testing.T, w *spreadClus
 	o.Spec.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"app":"other","of":"a"},"annotations":{"x":"y"}}}`)}
 	m.spread(ctx, t, o)
 	ignore := `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`
-	if err := w.Patch(ctx, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooksName}}, client.RawPatch("application/json-patch+json", []byte(ignore))); err != nil {
+	if err := w.Patch(ctx, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooksName}},
+		client.RawPatch("application/json-patch+json", []byte(ignore))); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range w.servers {

@@ -41,7 +41,8 @@ func TestZonesAreShiftedAwayByAConfigMap(t *testing.T) {
 	fleet := trial{groups: zones("m", 20, 1, 1, 1), demands: []demand{{machine: "m", perNode: 1}}}
 	cloud := evenkeel.StartFakeCloud(t, plane.Kubeconfig, fleet.write(t))
 	side := evenkeel.StartSidecar(t, evenkeel.SidecarOptions{
-		Backend: cloud.Address, Args: []string{"--zonal-shift-configmap=evenkeel-zonal-shift", "--zonal-shift-return-interval=1h", "--leader-identity=e2e"},
+		Backend: cloud.Address, Args: []string{"--zonal-shift-configmap=evenkeel-zonal-shift", "--zonal-shift-return-interval=1h",
+			"--leader-identity=e2e"},
 		Kubeconfig: plane.KubeconfigAs(t, serviceAccount(plane).Impersonate.UserName, serviceAccount(plane).Impersonate.Groups...),
 	})
 	lead(ctx, t, plane, "e2e")
@@ -57,14 +58,17 @@ func TestZonesAreShiftedAwayByAConfigMap(t *testing.T) {
 			t.Fatalf("evenkeel zone %s: exit code %d: %s%s", strings.Join(args, " "), code, out, problem)
 		}
 	}
-	if _, problem, code := evenkeel.Run(t, "zone", "shift", "zone-x", "--kubeconfig="+user); code == 0 || !strings.Contains(problem, "zone-a, zone-b, zone-c") {
+	if _, problem, code := evenkeel.Run(t, "zone", "shift", "zone-x", "--kubeconfig="+user); code == 0 ||
+		!strings.Contains(problem, "zone-a, zone-b, zone-c") {
 		t.Errorf("a zone without a node is shifted away: exit code %d, %s", code, problem)
 	}
 
 	zone("shift", "zone-b", "--reason=power failure")
-	until(ctx, t, "the sidecar has read the mark", func() bool { return loop.look(ctx) == nil && shiftedZone(ctx, t, side) == "zone-b: power failure" })
+	until(ctx, t, "the sidecar has read the mark",
+		func() bool { return loop.look(ctx) == nil && shiftedZone(ctx, t, side) == "zone-b: power failure" })
 	until(ctx, t, "the metric says so", func() bool {
-		return loop.look(ctx) == nil && metricOf(ctx, t, side, "evenkeel_sidecar_zone_shifted") == `{domain="zone-b",topology_key="topology.kubernetes.io/zone"} 1`
+		return loop.look(ctx) == nil && metricOf(ctx, t, side,
+			"evenkeel_sidecar_zone_shifted") == `{domain="zone-b",topology_key="topology.kubernetes.io/zone"} 1`
 	})
 	until(ctx, t, "an event says so", func() bool { return hasEvent(ctx, plane, "ZoneShifted", "power failure") })
 	if got, want := loop.grow(ctx, t, 6), []int{4, 1, 4}; !slices.Equal(got, want) {
@@ -94,7 +98,8 @@ func lead(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, n
 	t.Helper()
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: cluster.DefaultLease},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro())},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: ptr.To[int32](3600),
+			RenewTime: ptr.To(metav1.NowMicro())},
 	}
 	if err := plane.Client.Create(ctx, lease); err != nil {
 		t.Fatal(err)
@@ -111,11 +116,15 @@ func userOfZones(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 	for _, o := range []client.Object{
 		&rbacv1.Role{ObjectMeta: inSystem, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}}, // cannot be restricted to a name
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"evenkeel-zonal-shift"}, Verbs: []string{"get", "update"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"evenkeel-zonal-shift"},
+				Verbs: []string{"get", "update"}},
 		}},
-		&rbacv1.RoleBinding{ObjectMeta: inSystem, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}},
+		&rbacv1.RoleBinding{ObjectMeta: inSystem, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role",
+			Name: name}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}},
 	} {
 		if err := plane.Client.Create(ctx, o); err != nil {
 			t.Fatal(err)
@@ -144,7 +153,8 @@ func newLoop(t *testing.T, side *evenkeel.Sidecar) *loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &loop{provider: externalgrpc.NewClient(dial(side.Address, insecure.NewCredentials())), expander: grpcexpander.NewClient(dial(side.Expander, secure))}
+	return &loop{provider: externalgrpc.NewClient(dial(side.Address, insecure.NewCredentials())),
+		expander: grpcexpander.NewClient(dial(side.Expander, secure))}
 }
 
 // look is a loop in which nothing is pending.

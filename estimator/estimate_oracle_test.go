@@ -162,7 +162,8 @@ func TestEstimateEqualsPlacingOneByOne(t *testing.T) {
 func describe(r Request) string {
 	s := fmt.Sprintf("zone %s\n", r.Template.Node.Labels[v1.LabelTopologyZone])
 	for _, d := range r.Demands {
-		s += fmt.Sprintf("  %d x %s %v %v %v %v\n", d.Count, d.Pod.Name, d.Pod.Spec.Containers[0].Resources.Requests, d.Pod.Spec.Affinity, d.Pod.Spec.TopologySpreadConstraints, d.Pod.Spec.NodeSelector)
+		s += fmt.Sprintf("  %d x %s %v %v %v %v\n", d.Count, d.Pod.Name, d.Pod.Spec.Containers[0].Resources.Requests, d.Pod.Spec.Affinity,
+			d.Pod.Spec.TopologySpreadConstraints, d.Pod.Spec.NodeSelector)
 	}
 	return s
 }
@@ -261,7 +262,8 @@ func TestSizesCompareExactly(t *testing.T) {
 	amount := func() int64 { return r.Int64() >> r.IntN(60) }
 	for range 50_000 {
 		cpu, memory := amount()+1, amount()+1
-		a, b := podfit.Resources{v1.ResourceCPU: amount(), v1.ResourceMemory: amount()}, podfit.Resources{v1.ResourceCPU: amount(), v1.ResourceMemory: amount()}
+		a, b := podfit.Resources{v1.ResourceCPU: amount(), v1.ResourceMemory: amount()},
+			podfit.Resources{v1.ResourceCPU: amount(), v1.ResourceMemory: amount()}
 		score := func(q podfit.Resources) *big.Rat {
 			return new(big.Rat).Add(big.NewRat(q[v1.ResourceCPU], cpu), big.NewRat(q[v1.ResourceMemory], memory))
 		}

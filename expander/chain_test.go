@@ -26,7 +26,8 @@ func TestNewRefuses(t *testing.T) {
 		{"Random", ErrUnknownStrategy, `unknown expander "Random": choose from random, most-pods, least-waste, least-nodes, price, priority`},
 		{"price,least-waste,price", ErrDuplicateStrategy, "expander given more than once: price"},
 		{"random,random", ErrDuplicateStrategy, "expander given more than once: random"},
-		{"price,random,least-waste", ErrUnreachableStrategy, "expander never reached: least-waste stands behind random, which always leaves one option"},
+		{"price,random,least-waste", ErrUnreachableStrategy,
+			"expander never reached: least-waste stands behind random, which always leaves one option"},
 		{"least-waste,priority", ErrNoPriorities, "expander priority needs a priorities configuration"},
 	} {
 		names, err := ParseNames(test.names)
@@ -58,11 +59,13 @@ func TestChainFiltersUntilOneIsLeft(t *testing.T) {
 	options := []Option{option("d", 2, 5, 100, 0), option("c", 3, 5, 3000, 0), option("b", 3, 5, 3000, 0), option("a", 1, 4, 4000, 16*gib)}
 	for _, test := range []struct{ names, want, trail string }{
 		{"least-waste", "a", "least-waste: keeps a (0.00 % wasted (cpu 0.00 %, memory 0.00 %)); " +
-			"drops b (87.50 % wasted (cpu 75.00 %, memory 100.00 %)), c (87.50 % wasted (cpu 75.00 %, memory 100.00 %)), d (99.38 % wasted (cpu 98.75 %, memory 100.00 %))\n"},
+			"drops b (87.50 % wasted (cpu 75.00 %, memory 100.00 %)), c (87.50 % wasted (cpu 75.00 %, memory 100.00 %)), d " +
+			"(99.38 % wasted (cpu 98.75 %, memory 100.00 %))\n"},
 		{"most-pods,least-nodes,price", "d", "most-pods: keeps b (5 pods), c (5 pods), d (5 pods); drops a (4 pods)\n" +
 			"least-nodes: keeps d (2 nodes); drops b (3 nodes), c (3 nodes)\n"},
 		{"most-pods,least-waste", "b", "most-pods: keeps b (5 pods), c (5 pods), d (5 pods); drops a (4 pods)\n" +
-			"least-waste: keeps b (87.50 % wasted (cpu 75.00 %, memory 100.00 %)), c (87.50 % wasted (cpu 75.00 %, memory 100.00 %)); drops d (99.38 % wasted (cpu 98.75 %, memory 100.00 %))\n" +
+			"least-waste: keeps b (87.50 % wasted (cpu 75.00 %, memory 100.00 %)), c (87.50 % wasted (cpu 75.00 %, memory 100.00 " +
+			"%)); drops d (99.38 % wasted (cpu 98.75 %, memory 100.00 %))\n" +
 			"name: keeps b (first by name); drops c\n"},
 	} {
 		chosen, trail, err := chainOf(t, test.names, Config{}).Choose(options)
@@ -77,7 +80,8 @@ func TestChooseAmongNoneOrTwice(t *testing.T) {
 	if _, _, err := chain.Choose(nil); !errors.Is(err, ErrNoOptions) {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := chain.Choose([]Option{{Group: "a"}, {Group: "a"}}); !errors.Is(err, ErrDuplicateOption) || !strings.HasSuffix(err.Error(), ": a") {
+	if _, _, err := chain.Choose([]Option{{Group: "a"}, {Group: "a"}}); !errors.Is(err, ErrDuplicateOption) ||
+		!strings.HasSuffix(err.Error(), ": a") {
 		t.Errorf("got %v", err)
 	}
 	chosen, trail, err := Chain{}.Choose([]Option{{Group: "b"}, {Group: "a"}})
@@ -119,7 +123,8 @@ func TestTrailNamesTheFirstFew(t *testing.T) {
 		options = append(options, option(fmt.Sprintf("g%d", i), 1+i/5, 1, 0, 0))
 	}
 	_, trail, _ := chainOf(t, "least-nodes", Config{}).Choose(options)
-	want := "least-nodes: keeps g0 (1 node), g1 (1 node), g2 (1 node), and 2 others; drops g5 (2 nodes), g6 (2 nodes), g7 (2 nodes), and 2 others"
+	want := "least-nodes: keeps g0 (1 node), g1 (1 node), g2 (1 node), and 2 others; drops g5 (2 nodes), g6 (2 nodes), g7 " +
+		"(2 nodes), and 2 others"
 	if got := trail[0].String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -313,7 +318,8 @@ func TestForRoundOnlyConcernsTheLot(t *testing.T) {
 }
 
 func FuzzParseNames(f *testing.F) {
-	for _, seed := range []string{"", "random", "priority,least-waste", "price,random,least-waste", " most-pods ,random", ",,", "a\x00b", "least-waste,least-waste"} {
+	for _, seed := range []string{"", "random", "priority,least-waste", "price,random,least-waste", " most-pods ,random", ",,", "a\x00b",
+		"least-waste,least-waste"} {
 		f.Add(seed)
 	}
 	priorities := prioritiesOf(f, "1: [a]")

@@ -57,7 +57,8 @@ func TestParsePrioritiesRefuses(t *testing.T) {
 		{"10: [a", `priorities: Invalid value: "": yaml: line 1: did not find expected ',' or ']'`},
 		{"high: [a]", `priorities[high]: Invalid value: "high": a priority must be a whole number`},
 		{"1.5: [a]", `priorities[1.5]: Invalid value: "1.5": a priority must be a whole number`},
-		{"99999999999999999999: [a]", `priorities[99999999999999999999]: Invalid value: "99999999999999999999": a priority must be a whole number`},
+		{"99999999999999999999: [a]",
+			`priorities[99999999999999999999]: Invalid value: "99999999999999999999": a priority must be a whole number`},
 		{"~: [a]", `priorities[~]: Invalid value: "~": a priority must be a whole number`},
 		{"[a, b]: [a]", `priorities[]: Invalid value: "a list of 2": a priority must be a whole number`},
 		{"-1: [a]", `priorities[-1]: Invalid value: -1: a priority must not be negative`},
@@ -67,14 +68,17 @@ func TestParsePrioritiesRefuses(t *testing.T) {
 		{"10: [ok, '(']", "priorities[10][1]: Invalid value: \"(\": error parsing regexp: missing closing ): `(`"},
 		{"10: [ok, ~]", `priorities[10][1]: Invalid value: "~": must be a regular expression`},
 		{"10: [[a]]", `priorities[10][0]: Invalid value: "a list of 1": must be a regular expression`},
-		{"a: [x]\n10: ['(?!b)']", "[priorities[a]: Invalid value: \"a\": a priority must be a whole number, priorities[10][0]: Invalid value: \"(?!b)\": error parsing regexp: invalid or unsupported Perl syntax: `(?!`]"},
+		{"a: [x]\n10: ['(?!b)']",
+			"[priorities[a]: Invalid value: \"a\": a priority must be a whole number, priorities[10][0]: Invalid value: " +
+				"\"(?!b)\": error parsing regexp: invalid or unsupported Perl syntax: `(?!`]"},
 		{strings.Repeat(" ", maxPrioritiesSize+1), "priorities: Too long: may not be more than 1048576 bytes"},
 		{"kind: Secret\ndata: {priorities: '10: [a]'}", `kind: Invalid value: "Secret": must be ConfigMap`},
 		{"data: {priorities: '10: [a]'}", `kind: Invalid value: "": must be ConfigMap`},
 		{"kind: ConfigMap", `data.priorities: Required value: the priorities, as YAML text`},
 		{"kind: ConfigMap\ndata: {priorities: {10: [a]}}", `data.priorities: Required value: the priorities, as YAML text`},
 		{"kind: ConfigMap\ndata: {priorities: ''}", `data.priorities: Required value: must not be empty`},
-		{"kind: ConfigMap\ndata: {priorities: '10: [a, \"*\"]'}", "data.priorities[10][1]: Invalid value: \"*\": error parsing regexp: missing argument to repetition operator: `*`"},
+		{"kind: ConfigMap\ndata: {priorities: '10: [a, \"*\"]'}",
+			"data.priorities[10][1]: Invalid value: \"*\": error parsing regexp: missing argument to repetition operator: `*`"},
 	} {
 		_, err := ParsePriorities([]byte(test.text))
 		if err == nil || err.Error() != test.err {
@@ -97,7 +101,8 @@ func TestPriorityAliasesAreBounded(t *testing.T) {
 
 func FuzzParsePriorities(f *testing.F) {
 	for _, seed := range []string{
-		configMap, "10: [a, b]\n20: ['^c$']", "", "10: [(]", "-1: [a]", "1: &a [x]\n2: *a", "{1: [a], 1: [b]}", "&a 1: [*a]", "kind: ConfigMap\ndata: {priorities: '1: [a]'}",
+		configMap, "10: [a, b]\n20: ['^c$']", "", "10: [(]", "-1: [a]", "1: &a [x]\n2: *a", "{1: [a], 1: [b]}", "&a 1: [*a]",
+		"kind: ConfigMap\ndata: {priorities: '1: [a]'}",
 		"? [a]\n: b", "1: !!binary [a]", "<<: {1: [a]}", "---\n...\n---", "0b11: [a]", "1_0: [a]",
 	} {
 		f.Add([]byte(seed), "group-a")

@@ -99,7 +99,8 @@ func TestStrategies(t *testing.T) {
 		}, {
 			name: "least waste adds both parts", strategy: "least-waste",
 			options: []Option{option("a", 1, 1, 4000, 0), option("b", 1, 1, 2000, 8*gib), option("c", 1, 1, 2000, 8*gib-1)},
-			keeps:   "a b", figures: "50.00 % wasted (cpu 0.00 %, memory 100.00 %)|50.00 % wasted (cpu 50.00 %, memory 50.00 %)|50.00 % wasted (cpu 50.00 %, memory 50.00 %)",
+			keeps:   "a b", figures: "50.00 % wasted (cpu 0.00 %, memory 100.00 %)|50.00 % wasted (cpu 50.00 %, memory 50.00 " +
+				"%)|50.00 % wasted (cpu 50.00 %, memory 50.00 %)",
 		}, {
 			name: "least waste on nodes of different size", strategy: "least-waste",
 			options: []Option{option("a", 2, 20, 6000, 24*gib), big},
@@ -115,8 +116,9 @@ func TestStrategies(t *testing.T) {
 				priced(option("b", 1, 10, 4000, 16*gib), 500_000),
 				priced(option("c", 1, 1, 1000, 0), 100_000), // 0.1 for 1.01 cores
 			},
-			keeps:   "a",
-			figures: "0.4000 an hour for 6.10 cores' worth of pods, 0.0656 each|0.5000 an hour for 6.10 cores' worth of pods, 0.0820 each|0.1000 an hour for 1.01 cores' worth of pods, 0.0990 each",
+			keeps: "a",
+			figures: "0.4000 an hour for 6.10 cores' worth of pods, 0.0656 each|0.5000 an hour for 6.10 cores' worth of pods, " +
+				"0.0820 each|0.1000 an hour for 1.01 cores' worth of pods, 0.0990 each",
 		}, {
 			name: "price: without a price it loses", strategy: "price",
 			options: []Option{option("a", 1, 9, 4000, 0), priced(option("b", 9, 1, 100, 0), 9_000_000)},

@@ -50,7 +50,8 @@ func fewestNodes(options []Option) []Result {
 	best := slices.MinFunc(options, byNodes)
 	results := make([]Result, len(options))
 	for i, o := range options {
-		results[i] = Result{Kept: byNodes(o, best) == 0, Figure: spelling.Count(o.Pods.Len(), "pod") + " on " + spelling.Count(o.NodeCount, "node")}
+		results[i] = Result{Kept: byNodes(o, best) == 0, Figure: spelling.Count(o.Pods.Len(), "pod") + " on " +
+			spelling.Count(o.NodeCount, "node")}
 	}
 	return results
 }

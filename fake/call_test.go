@@ -84,7 +84,8 @@ func TestEveryMethodCanFail(t *testing.T) {
 		fake.MethodCleanup:   func() error { return cloud.Cleanup(ctx) },
 	} {
 		err := call()
-		if !errors.Is(err, cloudprovider.ErrUnavailable) || !strings.Contains(err.Error(), "the cloud is down") || !strings.Contains(err.Error(), name) {
+		if !errors.Is(err, cloudprovider.ErrUnavailable) || !strings.Contains(err.Error(), "the cloud is down") ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -197,7 +198,8 @@ func TestCallsAreLogged(t *testing.T) {
 		t.Fatalf("%d calls: %+v", len(calls), calls)
 	}
 	grow, refused, deletion := calls[0], calls[1], calls[2]
-	if grow.Method != fake.MethodIncreaseSize || grow.Group != "a" || grow.Delta != 2 || !grow.At.Equal(epoch.Add(time.Second)) || grow.Error != "" {
+	if grow.Method != fake.MethodIncreaseSize || grow.Group != "a" || grow.Delta != 2 || !grow.At.Equal(epoch.Add(time.Second)) ||
+		grow.Error != "" {
 		t.Errorf("first call: %+v", grow)
 	}
 	if want := `node group "a": above the maximum size: 99 more than 3, maximum 10`; refused.Error != want {

@@ -26,7 +26,8 @@ func TestBadConfigurations(t *testing.T) {
 	}{
 		{"no id", func(c *fake.Config) { c.Groups[1].ID = "" }, []string{`groups[1].id: Required value`}},
 		{"same id", func(c *fake.Config) { c.Groups[2].ID = "a" }, []string{`groups[2].id: Duplicate value: "a"`}},
-		{"max below min", func(c *fake.Config) { c.Groups[0].MinSize = 11 }, []string{`groups[0].maxSize: Invalid value: 10: must not be below minSize 11`}},
+		{"max below min", func(c *fake.Config) { c.Groups[0].MinSize = 11 },
+			[]string{`groups[0].maxSize: Invalid value: 10: must not be below minSize 11`}},
 		{"negative sizes", func(c *fake.Config) { g := &c.Groups[0]; g.MinSize, g.MaxSize, g.Size = -3, -2, -1 }, []string{
 			`groups[0].minSize: Invalid value: -3: must not be negative`,
 			`groups[0].maxSize: Invalid value: -2: must not be negative`,
@@ -56,9 +57,10 @@ func TestBadConfigurations(t *testing.T) {
 			`groups[0].template.node.status.capacity[x/a]: Invalid value: "-1"`,
 			`groups[0].template.node.status.allocatable[cpu]: Invalid value: "-1m"`,
 		}},
-		{"more nodes than the size", func(c *fake.Config) { c.Groups[0].Size, c.Groups[0].Nodes = 1, []*v1.Node{named("x"), named("y")} }, []string{
-			`groups[0].size: Invalid value: 1: must not be below the number of nodes given, 2`,
-		}},
+		{"more nodes than the size", func(c *fake.Config) { c.Groups[0].Size, c.Groups[0].Nodes = 1, []*v1.Node{named("x"), named("y")} },
+			[]string{
+				`groups[0].size: Invalid value: 1: must not be below the number of nodes given, 2`,
+			}},
 		{"nodes twice", func(c *fake.Config) {
 			c.Groups[0].Nodes = []*v1.Node{named("x"), nil, named("")}
 			c.Groups[1].Nodes = []*v1.Node{named("x"), {ObjectMeta: metav1.ObjectMeta{Name: "y"}, Spec: v1.NodeSpec{ProviderID: "fake://a/x"}}}
@@ -66,7 +68,8 @@ func TestBadConfigurations(t *testing.T) {
 			`groups[0].nodes[1]: Required value`, `groups[0].nodes[2].metadata.name: Required value`,
 			`groups[1].nodes[0].metadata.name: Duplicate value: "x"`, `groups[1].nodes[1].spec.providerID: Duplicate value: "fake://a/x"`,
 		}},
-		{"too many nodes", func(c *fake.Config) { c.Groups[0].Size, c.Groups[1].Size = fake.MaxNodes/2, fake.MaxNodes/2+1 }, []string{`groups: Too many`}},
+		{"too many nodes", func(c *fake.Config) { c.Groups[0].Size, c.Groups[1].Size = fake.MaxNodes/2, fake.MaxNodes/2+1 },
+			[]string{`groups: Too many`}},
 		{"quotas", func(c *fake.Config) {
 			c.Quotas = []v1alpha1.ScenarioQuota{
 				{Name: "q", Nodes: new(int64(1)), Groups: []string{"a", "d"}, Zones: []string{"z"}},
@@ -84,12 +87,14 @@ func TestBadConfigurations(t *testing.T) {
 			}
 		}, []string{
 			`faults.stockOuts[0].groups[0]: Not found: "d"`, `faults.stockOuts[0].until: Invalid value: "1ns": must be after from`,
-			`faults.stockOuts[0].mode: Unsupported value: "Later": supported values: "Refuse", "Fail", "Silent"`, `faults.stockOuts[0].left: Invalid`,
+			`faults.stockOuts[0].mode: Unsupported value: "Later": supported values: "Refuse", "Fail", "Silent"`,
+			`faults.stockOuts[0].left: Invalid`,
 			`faults.stockOuts[0].failAfter: Invalid`, `faults.stockOuts[0].failAfter: Forbidden: only with mode Fail`,
 			`faults.stockOuts[1].from: Invalid`, `faults.stockOuts[1].failAfter: Forbidden: only with mode Fail`,
 		}},
 		{"outages", func(c *fake.Config) { c.Outages = []v1alpha1.Outage{{}, {Zones: []string{"z"}, Mode: "Gone"}} }, []string{
-			`faults.outages[0].zones: Required value`, `faults.outages[1].zones[0]: Not found: "z"`, `faults.outages[1].mode: Unsupported value: "Gone"`,
+			`faults.outages[0].zones: Required value`, `faults.outages[1].zones[0]: Not found: "z"`,
+			`faults.outages[1].mode: Unsupported value: "Gone"`,
 		}},
 		{"calls", func(c *fake.Config) {
 			c.Calls = []v1alpha1.CallFault{{Methods: []string{"Grow"}, Groups: []string{"d"}, First: -1, Delay: after(-1)}, {}}

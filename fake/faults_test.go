@@ -47,7 +47,8 @@ func TestStockOuts(t *testing.T) {
 			{0, remove("a", "a-0001"), nil, "2 RR 2/2"},
 			{0, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
-		{"late: an instance with an error", []v1alpha1.StockOut{{Groups: onA, FaultWindow: from10to60, Mode: v1alpha1.StockOutFail, FailAfter: after(5 * second), Left: 2}}, []step{
+		{"late: an instance with an error", []v1alpha1.StockOut{{Groups: onA, FaultWindow: from10to60, Mode: v1alpha1.StockOutFail,
+			FailAfter: after(5 * second), Left: 2}}, []step{
 			{20 * second, increase("a", 3), nil, "4 RRCC 2/2"},
 			{24 * second, nil, nil, "4 RRCC 2/2"},
 			{25 * second, nil, nil, "4 RRFF 2/2"},
@@ -55,18 +56,20 @@ func TestStockOuts(t *testing.T) {
 			{90 * second, remove("a", "a-0003", "a-0004"), nil, "2 RR 2/2"},
 			{90 * second, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
-		{"silent: the order waits for the end of the window", []v1alpha1.StockOut{{Groups: onA, FaultWindow: from10to60, Mode: v1alpha1.StockOutSilent, Left: 2}}, []step{
-			{20 * second, increase("a", 4), nil, "5 RR 2/2"},
-			{30 * second, decrease("a", -4), cloudprovider.ErrInvalidDelta, "5 RR 2/2"},
-			{30 * second, decrease("a", -2), nil, "3 RR 2/2"},
-			{59 * second, nil, nil, "3 RR 2/2"},
-			{60 * second, nil, nil, "3 RRR 3/3"},
-			{60 * second, decrease("a", -1), cloudprovider.ErrInvalidDelta, "3 RRR 3/3"},
-		}},
-		{"silent: a deleted machine makes room for a waiting order", []v1alpha1.StockOut{{Groups: onA, Mode: v1alpha1.StockOutSilent, Left: 2}}, []step{
-			{0, increase("a", 2), nil, "3 RR 2/2"},
-			{5 * second, remove("a", "a-0001"), nil, "2 RR 2/2"},
-		}},
+		{"silent: the order waits for the end of the window",
+			[]v1alpha1.StockOut{{Groups: onA, FaultWindow: from10to60, Mode: v1alpha1.StockOutSilent, Left: 2}}, []step{
+				{20 * second, increase("a", 4), nil, "5 RR 2/2"},
+				{30 * second, decrease("a", -4), cloudprovider.ErrInvalidDelta, "5 RR 2/2"},
+				{30 * second, decrease("a", -2), nil, "3 RR 2/2"},
+				{59 * second, nil, nil, "3 RR 2/2"},
+				{60 * second, nil, nil, "3 RRR 3/3"},
+				{60 * second, decrease("a", -1), cloudprovider.ErrInvalidDelta, "3 RRR 3/3"},
+			}},
+		{"silent: a deleted machine makes room for a waiting order", []v1alpha1.StockOut{{Groups: onA, Mode: v1alpha1.StockOutSilent, Left: 2}},
+			[]step{
+				{0, increase("a", 2), nil, "3 RR 2/2"},
+				{5 * second, remove("a", "a-0001"), nil, "2 RR 2/2"},
+			}},
 		{"silent, then late", []v1alpha1.StockOut{
 			{Groups: onA, FaultWindow: during(0, 10*second), Mode: v1alpha1.StockOutSilent},
 			{Groups: onA, FaultWindow: from10to60, Mode: v1alpha1.StockOutFail},
@@ -142,24 +145,27 @@ func TestOutages(t *testing.T) {
 			{60 * second, nil, nil, "2 RR 2/2"},
 			{60 * second, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
-		{"vanish", v1alpha1.Outage{Zones: []string{"a"}, FaultWindow: from10to60, Mode: v1alpha1.OutageVanish}, func(g *fake.Group) { g.BootTime = 5 * second }, []step{
-			{9 * second, increase("a", 1), nil, "3 RRC 2/2"},
-			{9 * second, remove("a", "a-0001"), nil, "2 RC 1/1"},
-			{10 * second, nil, nil, "2  0/0"},
-			{10 * second, increase("a", 1), cloudprovider.ErrOutOfResources, "2  0/0"},
-			{59 * second, nil, nil, "2  0/0"},
-			{60 * second, nil, nil, "2 CC 0/0"},
-			{65 * second, nil, nil, "2 RR 2/2"},
-		}},
-		{"vanish, and given up meanwhile", v1alpha1.Outage{Zones: []string{"a"}, FaultWindow: from10to60, Mode: v1alpha1.OutageVanish}, nil, []step{
-			{20 * second, decrease("a", -1), nil, "1  0/0"},
-			{60 * second, nil, nil, "1 R 1/1"},
-		}},
-		{"vanish while nodes are leaving", v1alpha1.Outage{Zones: []string{"a"}, FaultWindow: from10to60, Mode: v1alpha1.OutageVanish}, func(g *fake.Group) { g.TerminationTime = 5 * second }, []step{
-			{9 * second, remove("a", "a-0001"), nil, "1 DR 2/2"},
-			{10 * second, nil, nil, "1  0/0"},
-			{70 * second, nil, nil, "1 R 1/1"},
-		}},
+		{"vanish", v1alpha1.Outage{Zones: []string{"a"}, FaultWindow: from10to60, Mode: v1alpha1.OutageVanish},
+			func(g *fake.Group) { g.BootTime = 5 * second }, []step{
+				{9 * second, increase("a", 1), nil, "3 RRC 2/2"},
+				{9 * second, remove("a", "a-0001"), nil, "2 RC 1/1"},
+				{10 * second, nil, nil, "2  0/0"},
+				{10 * second, increase("a", 1), cloudprovider.ErrOutOfResources, "2  0/0"},
+				{59 * second, nil, nil, "2  0/0"},
+				{60 * second, nil, nil, "2 CC 0/0"},
+				{65 * second, nil, nil, "2 RR 2/2"},
+			}},
+		{"vanish, and given up meanwhile", v1alpha1.Outage{Zones: []string{"a"}, FaultWindow: from10to60, Mode: v1alpha1.OutageVanish}, nil,
+			[]step{
+				{20 * second, decrease("a", -1), nil, "1  0/0"},
+				{60 * second, nil, nil, "1 R 1/1"},
+			}},
+		{"vanish while nodes are leaving", v1alpha1.Outage{Zones: []string{"a"}, FaultWindow: from10to60, Mode: v1alpha1.OutageVanish},
+			func(g *fake.Group) { g.TerminationTime = 5 * second }, []step{
+				{9 * second, remove("a", "a-0001"), nil, "1 DR 2/2"},
+				{10 * second, nil, nil, "1  0/0"},
+				{70 * second, nil, nil, "1 R 1/1"},
+			}},
 		{"elsewhere", v1alpha1.Outage{Zones: []string{"b", "c"}, Mode: v1alpha1.OutageVanish}, nil, []step{
 			{0, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
@@ -247,7 +253,8 @@ func TestHugeNodesDoNotOverflowQuotas(t *testing.T) {
 	huge := capacity[v1.ResourceMemory]
 	huge.Set(1 << 62)
 	capacity[v1.ResourceMemory] = huge
-	config.Quotas = []v1alpha1.ScenarioQuota{{Name: "memory", Memory: resource.NewQuantity(1<<63-1, resource.BinarySI), Cores: new(int64(1 << 62))}}
+	config.Quotas = []v1alpha1.ScenarioQuota{{Name: "memory", Memory: resource.NewQuantity(1<<63-1, resource.BinarySI),
+		Cores: new(int64(1 << 62))}}
 	play(t, config, []step{{0, increase("a", 1), cloudprovider.ErrQuotaExceeded, "3 RRR 3/3"}})
 }
 

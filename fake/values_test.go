@@ -89,7 +89,8 @@ func TestTemplatesAreCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := template.Node
-	if got.Name != "a-template" || got.Labels[v1.LabelHostname] != "a-template" || got.UID != "" || got.ResourceVersion != "" || got.Spec.ProviderID != "aws://a/a-template" {
+	if got.Name != "a-template" || got.Labels[v1.LabelHostname] != "a-template" || got.UID != "" || got.ResourceVersion != "" ||
+		got.Spec.ProviderID != "aws://a/a-template" {
 		t.Errorf("identity of the template: %+v", got.ObjectMeta)
 	}
 	if len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "dedicated" || len(got.Status.Addresses) != 0 {
@@ -107,7 +108,8 @@ func TestOptionsKeepDefaults(t *testing.T) {
 	config := abc(0, 0, 0)
 	config.Groups[0].Options = &cloudprovider.GroupOptions{MaxNodeProvisionTime: time.Hour, ZeroOrMaxNodeScaling: true}
 	cloud, _ := start(t, config)
-	defaults := cloudprovider.GroupOptions{MaxNodeProvisionTime: time.Minute, MaxNodeStartupTime: 2 * time.Minute, ScaleDownUtilizationThreshold: 0.5}
+	defaults := cloudprovider.GroupOptions{MaxNodeProvisionTime: time.Minute, MaxNodeStartupTime: 2 * time.Minute,
+		ScaleDownUtilizationThreshold: 0.5}
 	got, err := cloud.Options(t.Context(), "a", defaults)
 	want := cloudprovider.GroupOptions{
 		MaxNodeProvisionTime: time.Hour, ZeroOrMaxNodeScaling: true,

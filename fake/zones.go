@@ -194,7 +194,8 @@ func (g *group) room(offset time.Duration) (room int, down *place, all bool) {
 		var tightest *stock
 		for i := range g.stocks {
 			s := &g.stocks[i]
-			if s.Mode == v1alpha1.StockOutRefuse && s.Contains(offset) && slices.Contains(s.places, p) && (tightest == nil || s.left() < tightest.left()) {
+			if s.Mode == v1alpha1.StockOutRefuse && s.Contains(offset) && slices.Contains(s.places, p) &&
+				(tightest == nil || s.left() < tightest.left()) {
 				tightest = s
 			}
 		}

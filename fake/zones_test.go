@@ -40,16 +40,23 @@ func TestAGroupOverZonesChoosesTheZoneOfEachNode(t *testing.T) {
 		size, more   int
 		now, later   string
 	}{
-		"the zone with the fewest":       {"", fake.Config{}, 4, 3, "3/2/2", "3/2/2"},
-		"the fewest of those up":         {fake.Balanced, outage, 3, 4, "3/1/3", "3/1/3"},
-		"the fewest of those in stock":   {fake.Balanced, refuse, 3, 4, "3/1/3", "3/1/3"},
-		"even waits":                     {fake.Even, outage, 3, 4, "2/1/2 +2", "3/2/2"},
-		"even waits for stock":           {fake.Even, refuse, 3, 4, "2/1/2 +2", "3/2/2"},
-		"any takes the first":            {fake.Any, fake.Config{}, 0, 3, "3/0/0", "3/0/0"},
-		"any takes the first in stock":   {fake.Any, fake.Config{StockOuts: []v1alpha1.StockOut{{Zones: []string{"a"}, Left: 1}}}, 0, 3, "1/2/0", "1/2/0"},
-		"a stock-out of the whole":       {fake.Even, fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"g"}, Left: 4, Mode: v1alpha1.StockOutSilent, FaultWindow: during(0, time.Minute)}}}, 3, 4, "2/1/1 +3", "3/2/2"},
-		"nodes vanish, others come":      {fake.Balanced, fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Second, 0)}}}, 6, 1, "3/2/2", "0/4/3"},
-		"nodes vanish and are to return": {fake.Even, fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Second, 0)}}}, 6, 1, "3/2/2", "0/2/2 +3"},
+		"the zone with the fewest":     {"", fake.Config{}, 4, 3, "3/2/2", "3/2/2"},
+		"the fewest of those up":       {fake.Balanced, outage, 3, 4, "3/1/3", "3/1/3"},
+		"the fewest of those in stock": {fake.Balanced, refuse, 3, 4, "3/1/3", "3/1/3"},
+		"even waits":                   {fake.Even, outage, 3, 4, "2/1/2 +2", "3/2/2"},
+		"even waits for stock":         {fake.Even, refuse, 3, 4, "2/1/2 +2", "3/2/2"},
+		"any takes the first":          {fake.Any, fake.Config{}, 0, 3, "3/0/0", "3/0/0"},
+		"any takes the first in stock": {fake.Any, fake.Config{StockOuts: []v1alpha1.StockOut{{Zones: []string{"a"}, Left: 1}}}, 0, 3, "1/2/0",
+			"1/2/0"},
+		"a stock-out of the whole": {fake.Even,
+			fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"g"}, Left: 4, Mode: v1alpha1.StockOutSilent,
+				FaultWindow: during(0, time.Minute)}}}, 3, 4, "2/1/1 +3", "3/2/2"},
+		"nodes vanish, others come": {fake.Balanced,
+			fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Second, 0)}}}, 6, 1,
+			"3/2/2", "0/4/3"},
+		"nodes vanish and are to return": {fake.Even,
+			fake.Config{Outages: []v1alpha1.Outage{{Zones: []string{"a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Second, 0)}}}, 6, 1,
+			"3/2/2", "0/2/2 +3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Groups = []fake.Group{overZones(c.distribution, c.size)}
@@ -87,7 +94,8 @@ func TestInZoneChangesTheLabelsOfTheZone(t *testing.T) {
 	node := template("a").Node
 	node.Labels["topology.ebs.csi.aws.com/zone"], node.Labels["team"] = "a", "a"
 	got := fake.InZone(node, "b").Labels
-	if got["topology.ebs.csi.aws.com/zone"] != "b" || got[v1.LabelTopologyZone] != "b" || got["team"] != "a" || node.Labels[v1.LabelTopologyZone] != "a" {
+	if got["topology.ebs.csi.aws.com/zone"] != "b" || got[v1.LabelTopologyZone] != "b" || got["team"] != "a" ||
+		node.Labels[v1.LabelTopologyZone] != "a" {
 		t.Errorf("labels %v of %v", got, node.Labels)
 	}
 }

@@ -42,9 +42,11 @@ func TestParsePreferencesRefuses(t *testing.T) {
 		`{"clusters": {"a": {"weight": -1}}}`:  "clusters[a].weight: Invalid value: -1: must be between 0 and 1000000000",
 		`{"clusters": {"a": {"weight": 1.5}}}`: `clusters[a].weight: Invalid value: "1.5": must be a whole number`,
 		`{"clusters": {"a": {"weight": "1"}}}`: "must be a whole number",
-		`{"clusters": {"a": {"maxReplicas": 2147483648}}}`:             "clusters[a].maxReplicas: Invalid value: 2147483648: must be between 0 and 2147483647",
-		`{"clusters": {"a": {"maxReplicas": 9223372036854775808}}}`:    "must be a whole number",
-		`{"clusters": {"a": {"minReplicas": 2, "maxReplicas": 1}}}`:    "clusters[a].minReplicas: Invalid value: 2: must not be greater than maxReplicas",
+		`{"clusters": {"a": {"maxReplicas": 2147483648}}}`: "clusters[a].maxReplicas: Invalid value: 2147483648: " +
+			"must be between 0 and 2147483647",
+		`{"clusters": {"a": {"maxReplicas": 9223372036854775808}}}`: "must be a whole number",
+		`{"clusters": {"a": {"minReplicas": 2, "maxReplicas": 1}}}`: "clusters[a].minReplicas: Invalid value: 2: must not " +
+			"be greater than maxReplicas",
 		`{"clusters": {"a": {"minReplicas": 1, "MinReplicas": 1}}}`:    "Duplicate value",
 		`{"clusters": {"b": {"weight": -1}, "a": {"maxReplicas":-1}}}`: "clusters[a].maxReplicas",
 	} {
@@ -64,9 +66,12 @@ func TestAnnotations(t *testing.T) {
 		want        string
 	}{
 		"for ReplicaSets": {map[string]string{AnnotationReplicaSetPreferences: `{"clusters": {"a": {"weight": 1}}}`}, "", nil, "50 - -"},
-		"for Deployments": {map[string]string{AnnotationDeploymentPreferences: `{"clusters": {"b": {"weight": 1}}}`}, v1alpha1.LocalDeployment, nil, "- 50 -"},
-		"of another kind": {map[string]string{AnnotationDeploymentPreferences: `{"clusters": {"b": {"weight": 1}}}`}, v1alpha1.LocalReplicaSet, nil, "- 50 -"},
-		"of both kinds":   {map[string]string{AnnotationReplicaSetPreferences: `{"clusters": {"a": {"weight": 1}}}`, AnnotationDeploymentPreferences: `{"clusters": {"b": {"weight": 1}}}`}, v1alpha1.LocalDeployment, nil, "- 50 -"},
+		"for Deployments": {map[string]string{AnnotationDeploymentPreferences: `{"clusters": {"b": {"weight": 1}}}`}, v1alpha1.LocalDeployment,
+			nil, "- 50 -"},
+		"of another kind": {map[string]string{AnnotationDeploymentPreferences: `{"clusters": {"b": {"weight": 1}}}`}, v1alpha1.LocalReplicaSet,
+			nil, "- 50 -"},
+		"of both kinds": {map[string]string{AnnotationReplicaSetPreferences: `{"clusters": {"a": {"weight": 1}}}`,
+			AnnotationDeploymentPreferences: `{"clusters": {"b": {"weight": 1}}}`}, v1alpha1.LocalDeployment, nil, "- 50 -"},
 		"beside the spec": {map[string]string{AnnotationReplicaSetPreferences: `{`}, "", weighted(map[string]int32{"c": 1}), "- - 50"},
 		"of nothing":      {nil, "", nil, "17 17 16"},
 	} {
@@ -75,7 +80,8 @@ func TestAnnotations(t *testing.T) {
 		w.converge()
 		w.want(c.want, name)
 		if name == "beside the spec" {
-			if _, _, message := w.condition(v1alpha1.ConditionPreferencesClear); !strings.Contains(message, "is ignored because spec.preferences is set") {
+			if _, _, message := w.condition(v1alpha1.ConditionPreferencesClear); !strings.Contains(message,
+				"is ignored because spec.preferences is set") {
 				t.Error(message)
 			}
 		}
@@ -90,7 +96,9 @@ func TestWrongAnnotation(t *testing.T) {
 	w.in.Generation++
 	w.quiet("wrong")
 	_, reason, message := w.condition(v1alpha1.ConditionSettled)
-	if want := "metadata.annotations[" + AnnotationReplicaSetPreferences + "]: clusters[a].weight: Invalid value: -1"; reason != ReasonInvalidSpec || !strings.HasPrefix(message, want) || !strings.HasSuffix(message, "or remove it and set spec.preferences") {
+	if want := "metadata.annotations[" + AnnotationReplicaSetPreferences +
+		"]: clusters[a].weight: Invalid value: -1"; reason != ReasonInvalidSpec || !strings.HasPrefix(message, want) ||
+		!strings.HasSuffix(message, "or remove it and set spec.preferences") {
 		t.Errorf("%s: %s", reason, message)
 	}
 	n := 0

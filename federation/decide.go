@@ -85,7 +85,8 @@ type Local struct {
 // elsewhere.
 func Timeouts(spec *v1alpha1.FederatedReplicaSetSpec) (normal, act time.Duration) {
 	f := spec.Fallback
-	return cmp.Or(f.NormalTime.Duration, v1alpha1.DefaultNormalTime), cmp.Or(f.StartupTimeout.Duration, v1alpha1.DefaultFederatedStartupTimeout)
+	return cmp.Or(f.NormalTime.Duration, v1alpha1.DefaultNormalTime),
+		cmp.Or(f.StartupTimeout.Duration, v1alpha1.DefaultFederatedStartupTimeout)
 }
 
 // Write is a change of a local object.

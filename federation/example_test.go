@@ -44,7 +44,8 @@ func ExampleDecide() {
 		Spec: spec,
 		Clusters: []federation.Cluster{
 			{Name: "cloud"},
-			{Name: "on-premise", Local: federation.Local{Exists: true, Replicas: 10, Revision: federation.Revision(&spec), Normal: waits, Act: waits}},
+			{Name: "on-premise", Local: federation.Local{Exists: true, Replicas: 10, Revision: federation.Revision(&spec), Normal: waits,
+				Act: waits}},
 		},
 		Now: now,
 	})
@@ -83,7 +84,8 @@ func ExampleAnswered() {
 // one leaves, and two replicas wait.
 func ExampleLedger() {
 	node := func(name string, cores int64) federation.Node {
-		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Free: podfit.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourcePods: 110}}
+		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			Free: podfit.Resources{v1.ResourceCPU: 1000 * cores, v1.ResourcePods: 110}}
 	}
 	rooms := map[string]federation.Room{"on-premise": {Nodes: []federation.Node{node("n-1", 4), node("n-2", 2)}}}
 	ledger := &federation.Ledger{}

@@ -210,7 +210,8 @@ func (p *pass) awaited(m *member) string {
 	case h.Capacity != nil && h.FineSince != nil:
 		return fmt.Sprintf("if it stays as it is until %s, the cluster gets more again", at(h.FineSince.Add(p.stabilization)))
 	case h.Capacity == nil && h.BelowSizeSince != nil && h.Running < h.Size:
-		return fmt.Sprintf("%s not running yet: what does not run by %s is started elsewhere", inWords(h.Size-h.Running), at(h.BelowSizeSince.Add(p.act)))
+		return fmt.Sprintf("%s not running yet: what does not run by %s is started elsewhere", inWords(h.Size-h.Running),
+			at(h.BelowSizeSince.Add(p.act)))
 	}
 	return ""
 }

@@ -96,7 +96,8 @@ func TestExplainedArithmetic(t *testing.T) {
 	for _, part := range e.Steps[0].Parts {
 		got += fmt.Sprintln(part.Name, part.Exact, part.ByWeight, part.WithinBounds, part.Able, part.Reason)
 	}
-	if want := "a 25 25 27 34 Weight\nb 12.50 13 10 10 Max\nc 12.50 12 13 6 Capacity\n"; got != want || len(e.Steps) != 1 || e.Steps[0].Policy == apportion.Priority {
+	if want := "a 25 25 27 34 Weight\nb 12.50 13 10 10 Max\nc 12.50 12 13 6 Capacity\n"; got != want || len(e.Steps) != 1 ||
+		e.Steps[0].Policy == apportion.Priority {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

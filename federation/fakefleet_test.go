@@ -81,7 +81,8 @@ func specOf(replicas int32, p *v1alpha1.FederatedPreferences) v1alpha1.Federated
 			Spec:     runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"web","image":"web:1"}]}`)},
 		},
 		Preferences: p,
-		Fallback:    v1alpha1.FederatedFallback{NormalTime: metav1.Duration{Duration: normal}, StartupTimeout: metav1.Duration{Duration: act}, StabilizationTime: metav1.Duration{Duration: stable}},
+		Fallback: v1alpha1.FederatedFallback{NormalTime: metav1.Duration{Duration: normal}, StartupTimeout: metav1.Duration{Duration: act},
+			StabilizationTime: metav1.Duration{Duration: stable}},
 	}
 }
 
@@ -256,7 +257,8 @@ func (w *fakeFleet) want(sizes, when string) {
 func (w *fakeFleet) explain() string {
 	text := ""
 	for _, c := range w.in.Status.Clusters {
-		text += fmt.Sprintf("  %s desired %d written %d running %d pending %d: %s: %s\n", c.Name, c.Desired, c.Written, c.Running, c.Pending, c.Reason, c.Message)
+		text += fmt.Sprintf("  %s desired %d written %d running %d pending %d: %s: %s\n", c.Name, c.Desired, c.Written, c.Running, c.Pending,
+			c.Reason, c.Message)
 	}
 	for _, c := range w.in.Status.Conditions {
 		text += fmt.Sprintf("  %s %s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)

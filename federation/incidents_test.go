@@ -50,7 +50,8 @@ func TestARefusedObjectIsTriedAgain(t *testing.T) {
 	w.place("c").refuses = "admission webhook says no"
 	w.converge()
 	w.want("16 16 -", "refused")
-	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused || !strings.Contains(message, "c did not take 16 replicas, 1 time so far: admission webhook says no") {
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused ||
+		!strings.Contains(message, "c did not take 16 replicas, 1 time so far: admission webhook says no") {
 		t.Error(reason, message)
 	}
 	if !w.event(ReasonRefused) {
@@ -488,7 +489,8 @@ func TestNotSettledWhilePodsLeave(t *testing.T) {
 	w.in.Spec.Replicas = new(int32(30))
 	w.pass()
 	w.pass() // the local controllers have not deleted anything yet
-	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonStopping || !strings.HasPrefix(message, "18 surplus pods have not ended yet") {
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonStopping ||
+		!strings.HasPrefix(message, "18 surplus pods have not ended yet") {
 		t.Error(reason, message)
 	}
 	w.converge()
@@ -514,7 +516,8 @@ func TestShareOfFailingWritesRunsElsewhere(t *testing.T) {
 	w.place("b").able = 3
 	w.wait(2 * time.Second)
 	w.want("9 3", "what could not be written runs elsewhere")
-	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused || !strings.Contains(message, "failed calling webhook") {
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused ||
+		!strings.Contains(message, "failed calling webhook") {
 		t.Error(reason, message)
 	}
 	w.place("b").refuses, w.place("b").able = "", 100

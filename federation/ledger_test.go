@@ -20,7 +20,8 @@ import (
 
 // asking is a pod with requests.
 func asking(cpu, memory string) runtime.RawExtension {
-	return runtime.RawExtension{Raw: fmt.Appendf(nil, `{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":%q,"memory":%q}}}]}`, cpu, memory)}
+	return runtime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":%q,"memory":%q}}}]}`, cpu, memory)}
 }
 
 // half is a pod that asks for half a core and a gigabyte.
@@ -61,7 +62,8 @@ func schedule(r *Room, pods []podfit.Resources) (left int) {
 // sweep decides about 500 new objects with four replicas each, one after the other, before any of
 // their pods has a node. Every fifth has pods of two cores, and the others of half a core. It
 // returns how many replicas have no place, and how many fit on no node when all are scheduled.
-func sweep(t *testing.T, rooms map[string]Room, decide func(Input, map[string]Room) (Decision, error)) (given map[string]int32, unplaced, unscheduled int) {
+func sweep(t *testing.T, rooms map[string]Room,
+	decide func(Input, map[string]Room) (Decision, error)) (given map[string]int32, unplaced, unscheduled int) {
 	t.Helper()
 	given = map[string]int32{}
 	pods := map[string][]podfit.Resources{}
@@ -72,7 +74,8 @@ func sweep(t *testing.T, rooms map[string]Room, decide func(Input, map[string]Ro
 			spec.Template.Spec = asking("2", "1Gi")
 		}
 		s, _ := shapeOf(&spec.Template)
-		d, err := decide(Input{Key: fmt.Sprintf("shop/web-%d", i), Spec: spec, Clusters: []Cluster{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Now: noon}, rooms)
+		d, err := decide(Input{Key: fmt.Sprintf("shop/web-%d", i), Spec: spec, Clusters: []Cluster{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+			Now: noon}, rooms)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +217,8 @@ func TestRoomTakesNothingAway(t *testing.T) {
 	full := Room{Nodes: nodes(1, 0, 0).Nodes, Bound: map[string]int32{"x/1": 4}} // a fifth is about to end
 	for i := range in.Clusters {
 		five := podhealth.Counts{Timeout: act, Existing: 5, Running: 5, Ready: 5}
-		in.Clusters[i].Local = Local{Exists: true, Replicas: 5, Written: new(int32(5)), Revision: Revision(&spec), RolledOut: true, Normal: five, Act: five}
+		in.Clusters[i].Local = Local{Exists: true, Replicas: 5, Written: new(int32(5)), Revision: Revision(&spec), RolledOut: true, Normal: five,
+			Act: five}
 	}
 	d, err := (&Ledger{}).Decide(in, map[string]Room{"a": full})
 	if err != nil || len(d.Writes) != 0 || d.Status.Unplaced != 0 {
@@ -238,7 +242,8 @@ func TestWithoutRoomACoupleWaits(t *testing.T) {
 	// What waits is not taken for placed.
 	in.Status = d.Status
 	six := podhealth.Counts{Timeout: act, Existing: 8, Running: 6, Ready: 6}
-	in.Clusters[0].Local = Local{Exists: true, Replicas: 8, Written: new(int32(8)), Revision: Revision(&spec), RolledOut: true, Normal: six, Act: six}
+	in.Clusters[0].Local = Local{Exists: true, Replicas: 8, Written: new(int32(8)), Revision: Revision(&spec), RolledOut: true, Normal: six,
+		Act: six}
 	full := nodes(3, 0, 100)
 	full.Bound = map[string]int32{"x/1": 6}
 	if d, err = (&Ledger{}).Decide(in, map[string]Room{"a": full}); err != nil || len(d.Writes) != 0 || d.Status.Unplaced != 4 {
@@ -251,7 +256,8 @@ func TestAssumedPlacesAreThoseOfAScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room := nodes(rapid.IntRange(0, 6).Draw(t, "nodes"), 8, 32)
 		for i := range room.Nodes {
-			room.Nodes[i].Free = room.Nodes[i].Free.Plus(1, podfit.Resources{v1.ResourceCPU: -room.Nodes[i].Free[v1.ResourceCPU]}).Plus(500, podfit.Resources{v1.ResourceCPU: rapid.Int64Range(-1, 16).Draw(t, "free")})
+			room.Nodes[i].Free = room.Nodes[i].Free.Plus(1, podfit.Resources{v1.ResourceCPU: -room.Nodes[i].Free[v1.ResourceCPU]}).Plus(500,
+				podfit.Resources{v1.ResourceCPU: rapid.Int64Range(-1, 16).Draw(t, "free")})
 		}
 		s, err := shapeOf(&v1alpha1.PodTemplate{Spec: asking(rapid.SampledFrom([]string{"500m", "1", "3"}).Draw(t, "cores"), "1Gi")})
 		if err != nil {
@@ -301,7 +307,8 @@ func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
 			spec := specOf(rapid.Int32Range(1, 5).Draw(t, "replicas"), nil)
 			spec.Template.Spec = half
 			key := fmt.Sprint(i)
-			d, err := ledger.Decide(Input{Key: key, Spec: spec, Clusters: []Cluster{{Name: "a"}}, Now: noon}, map[string]Room{"a": {Nodes: slices.Clone(room.Nodes), Bound: maps.Clone(room.Bound)}})
+			d, err := ledger.Decide(Input{Key: key, Spec: spec, Clusters: []Cluster{{Name: "a"}}, Now: noon},
+				map[string]Room{"a": {Nodes: slices.Clone(room.Nodes), Bound: maps.Clone(room.Bound)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,7 +337,8 @@ func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
 
 func TestRequestsOf(t *testing.T) {
 	s, err := shapeOf(&v1alpha1.PodTemplate{Spec: half})
-	if got := s.requests; err != nil || !maps.Equal(got, podfit.Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 1 << 30, v1.ResourcePods: 1}) {
+	if got := s.requests; err != nil || !maps.Equal(got, podfit.Resources{v1.ResourceCPU: 500, v1.ResourceMemory: 1 << 30,
+		v1.ResourcePods: 1}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := shapeOf(&v1alpha1.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers": 1}`)}}); err == nil {

@@ -23,7 +23,8 @@ func (p *pass) observe(m *member) {
 	case m.before.Name == "" || m.before.Reason == ReasonUnknown:
 		if m.entry != "" {
 			m.health.Pinned = true
-			m.status = v1alpha1.FederatedClusterStatus{Name: m.Name, Reason: ReasonUnknown, Message: "it could never be reached, so it has no share yet"}
+			m.status = v1alpha1.FederatedClusterStatus{Name: m.Name, Reason: ReasonUnknown,
+				Message: "it could never be reached, so it has no share yet"}
 			if m.Reach == NotAnswering {
 				m.Reach = Lost // it has nothing that could be kept
 			}
@@ -48,7 +49,8 @@ func (p *pass) observeLocal(m *member) {
 	}
 	m.health.Before = healthOf(before)
 	m.status = v1alpha1.FederatedClusterStatus{
-		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision, Content: before.Content,
+		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision,
+		Content: before.Content,
 	}
 	switch {
 	case l.Terminating:
@@ -202,7 +204,8 @@ type Answer struct {
 // Answered takes what became known of writes into a status, which assumes that all of them succeed. It
 // returns the events about failures. A write that failed is tried again after a time that grows; its replicas
 // count as missing since it failed first.
-func Answered(status v1alpha1.FederatedReplicaSetStatus, answers []Answer, now time.Time) (v1alpha1.FederatedReplicaSetStatus, podhealth.Events) {
+func Answered(status v1alpha1.FederatedReplicaSetStatus, answers []Answer,
+	now time.Time) (v1alpha1.FederatedReplicaSetStatus, podhealth.Events) {
 	status = *status.DeepCopy()
 	var events podhealth.Events
 	var refusals []string
@@ -221,7 +224,8 @@ func Answered(status v1alpha1.FederatedReplicaSetStatus, answers []Answer, now t
 			continue
 		}
 		before := ptr.Deref(s.Refused, v1alpha1.FederatedRefusal{})
-		s.Refused = &v1alpha1.FederatedRefusal{Replicas: a.Write.To, Count: 1, FirstTime: *podhealth.Stamp(now), LastTime: *podhealth.Stamp(now), Message: a.Refused}
+		s.Refused = &v1alpha1.FederatedRefusal{Replicas: a.Write.To, Count: 1, FirstTime: *podhealth.Stamp(now), LastTime: *podhealth.Stamp(now),
+			Message: a.Refused}
 		if !before.FirstTime.IsZero() {
 			s.Refused.Count, s.Refused.FirstTime = before.Count+1, before.FirstTime
 		}

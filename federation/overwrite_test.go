@@ -38,10 +38,12 @@ func TestSecondWriterKeepsItsShare(t *testing.T) {
 			t.Errorf("%d writes", n)
 		}
 		w.want("16 24 16", "it keeps its share, and so do the others")
-		if s := w.in.Status.Clusters[1]; s.Reason != ReasonSecondWriter || s.Desired != 16 || !strings.Contains(s.Message, "HorizontalPodAutoscaler") {
+		if s := w.in.Status.Clusters[1]; s.Reason != ReasonSecondWriter || s.Desired != 16 ||
+			!strings.Contains(s.Message, "HorizontalPodAutoscaler") {
 			t.Errorf("%+v", s)
 		}
-		if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonSecondWriter || !strings.HasPrefix(message, "b: ") {
+		if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonSecondWriter ||
+			!strings.HasPrefix(message, "b: ") {
 			t.Error(reason, message)
 		}
 		events := 0

@@ -126,7 +126,8 @@ func TestConditionsAgree(t *testing.T) {
 			t.Fatalf("%d unplaced, %d of %d run in their places: %+v", s.Unplaced, inPlace, total, s)
 		}
 		if holds(v1alpha1.ConditionSettled) && (waits || running < total-int64(s.Unplaced) || len(d.Writes) > 0 || outdated) {
-			t.Fatalf("settled, though %d of %d run and %d are unplaced, %d writes, outdated %v: %+v", running, total, s.Unplaced, len(d.Writes), outdated, s)
+			t.Fatalf("settled, though %d of %d run and %d are unplaced, %d writes, outdated %v: %+v", running, total, s.Unplaced, len(d.Writes),
+				outdated, s)
 		}
 	})
 }

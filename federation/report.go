@@ -152,7 +152,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	case len(t.contested) > 0:
 		return unsettled(ReasonSecondWriter, strings.Join(t.contested, "; "))
 	case len(t.terminating) > 0:
-		return unsettled(ReasonDeleting, fmt.Sprintf("the %s is being deleted in %s, and created again when it is gone", p.kind(), strings.Join(t.terminating, ", ")))
+		return unsettled(ReasonDeleting, fmt.Sprintf("the %s is being deleted in %s, and created again when it is gone", p.kind(),
+			strings.Join(t.terminating, ", ")))
 	case n > 0:
 		return unsettled(ReasonWriting, spelling.Count(n, "local object")+verb(n, " is", " are")+" being written")
 	case rollout != "":
@@ -173,7 +174,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 
 // refusal describes a refused write.
 func refusal(s v1alpha1.FederatedClusterStatus) string {
-	return fmt.Sprintf("%s did not take %s, %s so far: %s", s.Name, inWords(s.Refused.Replicas), spelling.Count(s.Refused.Count, "time"), s.Refused.Message)
+	return fmt.Sprintf("%s did not take %s, %s so far: %s", s.Name, inWords(s.Refused.Replicas), spelling.Count(s.Refused.Count, "time"),
+		s.Refused.Message)
 }
 
 // events are about what is new in this decision.
@@ -185,7 +187,8 @@ func (p *pass) events(writes []Write) (events podhealth.Events) {
 		was, s := m.before, m.status
 		switch {
 		case s.Reason == ReasonLost && was.Reason != ReasonLost:
-			events.Add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name, inWords(s.Written))
+			events.Add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name,
+				inWords(s.Written))
 		case was.Reason == ReasonLost && s.Reachable:
 			events.Add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(s.Running))
 		}
@@ -222,7 +225,8 @@ func (p *pass) written(events *podhealth.Events, w Write, writes []Write) {
 		add(v1.EventTypeNormal, ReasonRolledOut, "cluster %s gets the new template", w.Cluster)
 	}
 	if l := &p.members[i].Local; l.edited() {
-		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote the number of replicas in cluster %s, which somebody else changed from %d to %d", w.Cluster, *l.Written, l.Replicas)
+		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote the number of replicas in cluster %s, which somebody else changed from %d to %d",
+			w.Cluster, *l.Written, l.Replicas)
 	}
 	switch to := p.recipients(writes); {
 	case w.To == w.From:
@@ -242,7 +246,8 @@ func warning(cluster, reason, format string, args ...any) podhealth.Event {
 // OverwroteForeign is the event when an object was overwritten that was not written for the
 // FederatedReplicaSet and had a number of replicas.
 func OverwroteForeign(cluster string, replicas int32) podhealth.Event {
-	return warning(cluster, ReasonOverwritten, "overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(replicas))
+	return warning(cluster, ReasonOverwritten,
+		"overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(replicas))
 }
 
 // OverwroteChange is the event when the content of a local object was overwritten that somebody
@@ -253,7 +258,8 @@ func OverwroteChange(cluster string) podhealth.Event {
 
 // LeftBehind is the event when an object is not deleted because it was somebody else's before.
 func LeftBehind(cluster string) podhealth.Event {
-	return warning(cluster, ReasonLeftBehind, "left the object in cluster %s behind instead of deleting it: it was somebody else's before", cluster)
+	return warning(cluster, ReasonLeftBehind, "left the object in cluster %s behind instead of deleting it: it was somebody else's before",
+		cluster)
 }
 
 // recipients names the clusters that grow while the number asked for stays; empty if none does.

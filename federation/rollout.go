@@ -196,7 +196,8 @@ func (m *member) stuck(timeout time.Duration) string {
 	case m.Local.Paused:
 		return fmt.Sprintf("in %s, the Deployment is paused: kubectl rollout resume lets it go on", m.Name)
 	case m.Local.Failing > 0:
-		return fmt.Sprintf("in %s, %s with a node did not start within %s: check the image, the probes and the logs of the new template", m.Name, spelling.Count(m.Local.Failing, "pod"), timeout)
+		return fmt.Sprintf("in %s, %s with a node did not start within %s: check the image, the probes and the logs of the new template", m.Name,
+			spelling.Count(m.Local.Failing, "pod"), timeout)
 	case n > 0:
 		return fmt.Sprintf("in %s, %s found no node within %s", m.Name, spelling.Count(n, "pod"), timeout)
 	case !m.Local.FailingSince.IsZero():

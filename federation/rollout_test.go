@@ -201,7 +201,8 @@ func TestRolloutFinishesWhereAProbeWaits(t *testing.T) {
 						t.Errorf("%s: %d writes: %+v", name, n, w.writes[writes:])
 					}
 					for _, e := range w.events[events:] {
-						if e.Reason == ReasonFallbackStarted || e.Reason == ReasonFallbackEnded || e.Reason == ReasonMoved && !strings.Contains(e.Message, "from cluster a") {
+						if e.Reason == ReasonFallbackStarted || e.Reason == ReasonFallbackEnded || e.Reason == ReasonMoved &&
+							!strings.Contains(e.Message, "from cluster a") {
 							t.Errorf("%s: %+v", name, e)
 						}
 					}
@@ -251,7 +252,8 @@ func TestRolloutOfABrokenTemplateStops(t *testing.T) {
 			}
 		}
 		ok, reason, message := w.condition(v1alpha1.ConditionSettled)
-		for _, part := range []string{"b, c get the new template", "pods of an earlier template still run in a", "in a, ", "with a node did not start within 5m0s: check the image"} {
+		for _, part := range []string{"b, c get the new template", "pods of an earlier template still run in a", "in a, ",
+			"with a node did not start within 5m0s: check the image"} {
 			if ok || reason != ReasonRolling || !strings.Contains(message, part) {
 				t.Errorf("%v %s %s: no %q", ok, reason, message, part)
 			}
@@ -273,7 +275,8 @@ func TestRolloutKeepsToMaxUnavailable(t *testing.T) {
 	for _, c := range []struct {
 		most intstr.IntOrString
 		want int32
-	}{{intstr.FromInt32(0), 7}, {intstr.FromInt32(1), 8}, {intstr.FromString("100%"), 8}, {intstr.FromString("10%"), 7}, {intstr.FromString("x"), 7}} {
+	}{{intstr.FromInt32(0), 7}, {intstr.FromInt32(1), 8}, {intstr.FromString("100%"), 8}, {intstr.FromString("10%"), 7},
+		{intstr.FromString("x"), 7}} {
 		w := even(t)
 		w.in.Spec.LocalKind = v1alpha1.LocalDeployment
 		w.converge()
@@ -423,7 +426,8 @@ func TestNotSettledWhileRollingOut(t *testing.T) {
 	w.converge()
 	w.place("b").Local.RolledOut = false
 	w.pass()
-	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRolling || !strings.HasSuffix(message, "still run in b") {
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRolling ||
+		!strings.HasSuffix(message, "still run in b") {
 		t.Error(reason, message)
 	}
 	w.place("b").Local.RolledOut = true

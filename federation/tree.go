@@ -47,7 +47,8 @@ func (p *pass) tree(targets map[string]apportion.Target) *node {
 		entry := p.preferences.Clusters[m.entry]
 		tier := tiers[entry.Tier]
 		if tier == nil {
-			tier = &node{policy: apportion.Proportional, words: fmt.Sprintf("tier %d", entry.Tier), target: apportion.Target{Name: fmt.Sprint(entry.Tier)}}
+			tier = &node{policy: apportion.Proportional, words: fmt.Sprintf("tier %d", entry.Tier),
+				target: apportion.Target{Name: fmt.Sprint(entry.Tier)}}
 			tiers[entry.Tier] = tier
 		}
 		parent := tier
@@ -75,7 +76,8 @@ func (p *pass) tree(targets map[string]apportion.Target) *node {
 
 // targetOf is what a preference says, as a target.
 func targetOf(name string, p v1alpha1.ClusterPreference) apportion.Target {
-	t := apportion.Target{Name: name, Weight: new(int64(ptr.Deref(p.Weight, 0))), Min: int64(ptr.Deref(p.MinReplicas, 0)), Max: new(apportion.MaxReplicas)}
+	t := apportion.Target{Name: name, Weight: new(int64(ptr.Deref(p.Weight, 0))), Min: int64(ptr.Deref(p.MinReplicas, 0)),
+		Max: new(apportion.MaxReplicas)}
 	if p.MaxReplicas != nil {
 		*t.Max = int64(*p.MaxReplicas)
 	}

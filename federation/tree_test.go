@@ -122,7 +122,8 @@ func TestOwnEntryReplacesTheOthers(t *testing.T) {
 		t.Errorf("%s\n%s", w.sums(), w.explain())
 	}
 	ok, reason, message := w.condition(v1alpha1.ConditionPreferencesClear)
-	if want := `the entry "a1" has no weight, which means 0: it has no replicas; set weight, or weight: 0 if this is meant`; ok || reason != ReasonUnclearPreferences || message != want {
+	if want := `the entry "a1" has no weight, which means 0: it has no replicas; set weight, or weight: 0 if this is meant`; ok ||
+		reason != ReasonUnclearPreferences || message != want {
 		t.Errorf("%s: %s", reason, message)
 	}
 	if !w.event(ReasonUnclearPreferences) {
@@ -152,7 +153,8 @@ func TestTiersFillInOrderAndEmptyInReverse(t *testing.T) {
 	for _, step := range []struct {
 		replicas int32
 		want     string
-	}{{11, "10 - - 1"}, {15, "10 3 1 1"}, {27, "10 8 8 1"}, {40, "10 8 8 14"}, {27, "10 8 8 1"}, {15, "10 3 1 1"}, {11, "10 0 0 1"}, {5, "4 0 0 1"}} {
+	}{{11, "10 - - 1"}, {15, "10 3 1 1"}, {27, "10 8 8 1"}, {40, "10 8 8 14"}, {27, "10 8 8 1"}, {15, "10 3 1 1"}, {11, "10 0 0 1"},
+		{5, "4 0 0 1"}} {
 		w.in.Spec.Replicas = new(step.replicas)
 		w.converge()
 		w.want(step.want, fmt.Sprint(step.replicas))

@@ -70,7 +70,8 @@ var troubles = map[string]func(*fakeFleet){
 		}
 	},
 	"clusters[eu-1].weight: Invalid value: -1: must be between 0 and 1000000000": func(w *fakeFleet) {
-		w.in.Spec.Preferences, w.in.Annotations = nil, map[string]string{AnnotationReplicaSetPreferences: `{"clusters": {"eu-1": {"weight": -1}}}`}
+		w.in.Spec.Preferences, w.in.Annotations = nil,
+			map[string]string{AnnotationReplicaSetPreferences: `{"clusters": {"eu-1": {"weight": -1}}}`}
 	},
 }
 

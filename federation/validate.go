@@ -25,7 +25,8 @@ func Validate(spec *v1alpha1.FederatedReplicaSetSpec) field.ErrorList {
 		c.Add(field.Required(at.Child("template", "spec"), "a pod needs a spec"))
 	}
 	admission.Option(&c.Checker, at.Child("localKind"), spec.LocalKind, v1alpha1.LocalReplicaSet, v1alpha1.LocalDeployment)
-	admission.Option(&c.Checker, at.Child("rounding"), spec.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster, v1alpha1.RoundDHondt)
+	admission.Option(&c.Checker, at.Child("rounding"), spec.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster,
+		v1alpha1.RoundDHondt)
 	admission.Option(&c.Checker, at.Child("cascade"), spec.Cascade, v1alpha1.CascadeOrphan, v1alpha1.CascadeDelete)
 	admission.Option(&c.Checker, at.Child("rollout"), spec.Rollout, v1alpha1.RolloutAllAtOnce, v1alpha1.RolloutOneByOne)
 	if spec.Rollout == v1alpha1.RolloutOneByOne && spec.LocalKind != v1alpha1.LocalDeployment {

@@ -20,9 +20,10 @@ func TestValidate(t *testing.T) {
 		change func(*spec)
 		want   string
 	}{
-		"negative replicas":     {func(s *spec) { s.Replicas = new(int32(-1)) }, "spec.replicas: Invalid value: -1"},
-		"empty selector":        {func(s *spec) { s.Selector = v1alpha1.LabelSelector{} }, "spec.selector: Required"},
-		"bad selector":          {func(s *spec) { s.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"-": "x"} }, "spec.selector.matchLabels"},
+		"negative replicas": {func(s *spec) { s.Replicas = new(int32(-1)) }, "spec.replicas: Invalid value: -1"},
+		"empty selector":    {func(s *spec) { s.Selector = v1alpha1.LabelSelector{} }, "spec.selector: Required"},
+		"bad selector": {func(s *spec) { s.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"-": "x"} },
+			"spec.selector.matchLabels"},
 		"other labels":          {func(s *spec) { s.Template.Metadata.Labels = nil }, "spec.template.metadata.labels: Invalid value"},
 		"no pod":                {func(s *spec) { s.Template.Spec.Raw = nil }, "spec.template.spec: Required"},
 		"unknown kind":          {func(s *spec) { s.LocalKind = "Job" }, "spec.localKind: Unsupported value"},
@@ -32,13 +33,18 @@ func TestValidate(t *testing.T) {
 		"rollout of ReplicaSet": {func(s *spec) { s.Rollout = v1alpha1.RolloutOneByOne }, "spec.rollout: Invalid value"},
 		"no moves":              {func(s *spec) { s.MaxMovesPerMinute = new(int32(0)) }, "spec.maxMovesPerMinute: Invalid value: 0"},
 		"no probe":              {func(s *spec) { s.Fallback.Probe = new(int32(0)) }, "spec.fallback.probe: Invalid value: 0"},
-		"short time":            {func(s *spec) { s.Fallback.NormalTime.Duration = time.Millisecond }, "spec.fallback.normalTime: Invalid value: \"1ms\""},
-		"wrong order":           {func(s *spec) { s.Fallback.NormalTime = metav1.Duration{Duration: time.Hour} }, "spec.fallback.normalTime: Invalid value: \"1h0m0s\": must not be longer"},
-		"min above max":         {within(entry(2, 1, 1)), "spec.preferences.clusters[x].minReplicas: Invalid value: 2"},
-		"negative tier":         {within(inTier(-1, entry(-1, -1, 1))), "spec.preferences.clusters[x].tier: Invalid value: -1"},
-		"clusters of a cluster": {within(v1alpha1.FederatedPreference{Clusters: map[string]v1alpha1.ClusterPreference{}}), "spec.preferences.clusters[x].clusters: Forbidden"},
-		"selects nothing":       {within(v1alpha1.FederatedPreference{Selector: &v1alpha1.ClusterSelector{}}), "spec.preferences.clusters[x].selector: Required"},
-		"selects the others":    {func(s *spec) { s.Preferences.Clusters["*"] = ofRegion("a", entry(-1, -1, 1)) }, "spec.preferences.clusters[*].selector: Forbidden"},
+		"short time": {func(s *spec) { s.Fallback.NormalTime.Duration = time.Millisecond },
+			"spec.fallback.normalTime: Invalid value: \"1ms\""},
+		"wrong order": {func(s *spec) { s.Fallback.NormalTime = metav1.Duration{Duration: time.Hour} },
+			"spec.fallback.normalTime: Invalid value: \"1h0m0s\": must not be longer"},
+		"min above max": {within(entry(2, 1, 1)), "spec.preferences.clusters[x].minReplicas: Invalid value: 2"},
+		"negative tier": {within(inTier(-1, entry(-1, -1, 1))), "spec.preferences.clusters[x].tier: Invalid value: -1"},
+		"clusters of a cluster": {within(v1alpha1.FederatedPreference{Clusters: map[string]v1alpha1.ClusterPreference{}}),
+			"spec.preferences.clusters[x].clusters: Forbidden"},
+		"selects nothing": {within(v1alpha1.FederatedPreference{Selector: &v1alpha1.ClusterSelector{}}),
+			"spec.preferences.clusters[x].selector: Required"},
+		"selects the others": {func(s *spec) { s.Preferences.Clusters["*"] = ofRegion("a", entry(-1, -1, 1)) },
+			"spec.preferences.clusters[*].selector: Forbidden"},
 	} {
 		w := even(t)
 		before := w.in.Status.DeepCopy().Clusters

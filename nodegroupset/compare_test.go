@@ -36,7 +36,8 @@ func TestCompareByBalancingLabels(t *testing.T) {
 		"c": template(setLabels("pool", "red", "team", "y")),
 	})
 	alike := x.Compare("a", "b")
-	if diff := cmp.Diff([]string{"--balancing-label=pool", "--balancing-label=team"}, alike.Stock.Flags); diff != "" || len(alike.Remedy.Flags) > 0 {
+	if diff := cmp.Diff([]string{"--balancing-label=pool", "--balancing-label=team"}, alike.Stock.Flags); diff != "" ||
+		len(alike.Remedy.Flags) > 0 {
 		t.Errorf("similar groups: %+v", alike)
 	}
 	if diff := cmp.Diff([]string{"--balancing-label=pool"}, x.Compare("a", "c").Remedy.Flags); diff != "" {

@@ -15,7 +15,8 @@ func TestDifferencesAreComplete(t *testing.T) {
 		setTaints(v1.Taint{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoSchedule},
 			v1.Taint{Key: "same", Effect: v1.TaintEffectNoExecute}, v1.Taint{Key: "value", Value: "1", Effect: v1.TaintEffectNoSchedule}),
 		setLabels("pool", "blue", "example.com/a", ""))
-	b := template(setCapacity("cpu", "8", "memory", "984", "hugepages-1Gi", "1Gi"), setAllocatable("cpu", "1930m"), requesting("cpu", "150m", "ephemeral-storage", "1Gi"),
+	b := template(setCapacity("cpu", "8", "memory", "984", "hugepages-1Gi", "1Gi"), setAllocatable("cpu", "1930m"),
+		requesting("cpu", "150m", "ephemeral-storage", "1Gi"),
 		setTaints(v1.Taint{Key: "same", Effect: v1.TaintEffectNoExecute}, v1.Taint{Key: "value", Effect: v1.TaintEffectNoSchedule}),
 		func(t *cloudprovider.Template) { delete(t.Node.Labels, "pool") })
 	x := indexOf(t, Options{}, map[string]cloudprovider.Template{"a": a, "b": b})

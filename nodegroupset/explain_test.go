@@ -69,8 +69,10 @@ func TestExplainNamesObstaclesAndCautions(t *testing.T) {
 			stock: Remedy{},
 		},
 		"a resource on one side only": {
-			b:    []change{setAllocatable("x", "1")},
-			ours: Remedy{Flags: []string{"--max-allocatable-difference-ratio=1", "--max-free-difference-ratio=1"}, Cautions: []string{"--max-allocatable-difference-ratio=1 lets every amount pass", "--max-free-difference-ratio=1 lets every amount pass"}},
+			b: []change{setAllocatable("x", "1")},
+			ours: Remedy{Flags: []string{"--max-allocatable-difference-ratio=1", "--max-free-difference-ratio=1"},
+				Cautions: []string{"--max-allocatable-difference-ratio=1 lets every amount pass",
+					"--max-free-difference-ratio=1 lets every amount pass"}},
 			stock: Remedy{Obstacles: []string{
 				"allocatable.x is listed on one side only",
 			}},
@@ -86,9 +88,11 @@ func TestExplainNamesObstaclesAndCautions(t *testing.T) {
 			stock: Remedy{Flags: []string{"--memory-difference-ratio=0.0625"}},
 		},
 		"how capacity is bought": {
-			b:     []change{setLabels("karpenter.sh/capacity-type", "spot")},
-			ours:  Remedy{Flags: []string{"--balancing-ignore-label=karpenter.sh/capacity-type"}, Cautions: []string{"karpenter.sh/capacity-type says how capacity is bought or what it may be used for"}},
-			stock: Remedy{Flags: []string{"--balancing-ignore-label=karpenter.sh/capacity-type"}, Cautions: []string{"karpenter.sh/capacity-type says how capacity is bought or what it may be used for"}},
+			b: []change{setLabels("karpenter.sh/capacity-type", "spot")},
+			ours: Remedy{Flags: []string{"--balancing-ignore-label=karpenter.sh/capacity-type"},
+				Cautions: []string{"karpenter.sh/capacity-type says how capacity is bought or what it may be used for"}},
+			stock: Remedy{Flags: []string{"--balancing-ignore-label=karpenter.sh/capacity-type"},
+				Cautions: []string{"karpenter.sh/capacity-type says how capacity is bought or what it may be used for"}},
 		},
 	}
 	for name, test := range tests {
@@ -147,7 +151,8 @@ func TestExplainProposesLabels(t *testing.T) {
 
 func TestExplainNeverProposesMeaningfulLabels(t *testing.T) {
 	report := indexOf(t, Options{}, map[string]cloudprovider.Template{
-		"a": template(setLabels("eks.amazonaws.com/capacityType", "SPOT")), "b": template(setLabels("eks.amazonaws.com/capacityType", "ON_DEMAND")),
+		"a": template(setLabels("eks.amazonaws.com/capacityType", "SPOT")),
+		"b": template(setLabels("eks.amazonaws.com/capacityType", "ON_DEMAND")),
 	}).Explain()
 	if len(report.Candidates) > 0 || len(report.Suggestion.Flags) > 0 {
 		t.Errorf("proposes %+v and %+v", report.Candidates, report.Suggestion)

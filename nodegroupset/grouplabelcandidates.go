@@ -73,7 +73,8 @@ func GroupLabelCandidates(nodes []*v1.Node) []string {
 		for key := range n.Labels {
 			rank := 2
 			switch name := strings.ToLower(key); {
-			case strings.HasPrefix(name, "karpenter.") || strings.Contains(name, "kubernetes.io/") && !strings.Contains(name, "group") && !strings.Contains(name, "pool"):
+			case strings.HasPrefix(name, "karpenter.") || strings.Contains(name, "kubernetes.io/") && !strings.Contains(name, "group") &&
+				!strings.Contains(name, "pool"):
 				continue
 			case strings.Contains(name, "group") || strings.Contains(name, "pool"):
 				rank = 1

@@ -22,7 +22,8 @@ func randomTemplate(r *rand.Rand) cloudprovider.Template {
 	node.Labels = map[string]string{}
 	node.Spec.ProviderID = []string{"", "", "", "aws:///a/i-1", "azure:///x", "kwok:n", "aws", "gce://p"}[r.IntN(8)]
 	for _, key := range []string{
-		"kubernetes.io/hostname", "topology.k8s.aws/zone-id", "kubernetes.azure.com/agentpool", "lifecycle", "agentpool", "kubernetes.azure.com/role",
+		"kubernetes.io/hostname", "topology.k8s.aws/zone-id", "kubernetes.azure.com/agentpool", "lifecycle", "agentpool",
+		"kubernetes.azure.com/role",
 		"eks.amazonaws.com/nodegroup", "pool", "kops.k8s.io/instancegroup", "example.com/odd",
 	} {
 		if rarely(12) {
@@ -70,7 +71,8 @@ func randomTemplate(r *rand.Rand) cloudprovider.Template {
 		t.Pods = append(t.Pods, podOf(list("cpu", []string{"100m", "104m", "50m"}[r.IntN(3)])))
 	}
 	if rarely(6) {
-		t.Pods = append(t.Pods, podOf(list([]string{"ephemeral-storage", "example.com/widget"}[r.IntN(2)], []string{"100", "95", "1u"}[r.IntN(3)])))
+		t.Pods = append(t.Pods, podOf(list([]string{"ephemeral-storage", "example.com/widget"}[r.IntN(2)],
+			[]string{"100", "95", "1u"}[r.IntN(3)])))
 	}
 	return t
 }
@@ -195,7 +197,8 @@ func compareWithOracle(t *testing.T, x *Index, o oracle, templates map[string]cl
 			t.Fatalf("Alike(%s) is %v, want %v and itself", name, alike, want)
 		}
 		for other := range templates {
-			if similar := slices.Contains(want, other); x.AreSimilar(name, other) != similar || other != name && slices.Contains(alike, other) != similar {
+			if similar := slices.Contains(want, other); x.AreSimilar(name, other) != similar || other != name &&
+				slices.Contains(alike, other) != similar {
 				t.Fatalf("%s and %s: similar is %v, the index says otherwise", name, other, similar)
 			}
 		}

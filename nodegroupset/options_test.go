@@ -40,7 +40,8 @@ func TestOptionsRefused(t *testing.T) {
 func TestParseRatio(t *testing.T) {
 	for in, want := range map[string]string{
 		"0": "0", "1": "1", "0.05": "0.05", "0.050": "0.050", ".5": "0.5", "1.0": "1.0", "5e-2": "0.05", "1.5E-2": "0.015", "0.1e1": "1",
-		"-0": "0", "0.000000000000000001": "0.000000000000000001", "1e-18": "0.000000000000000001", "0.50000000000000000000": "0.500000000000000000",
+		"-0": "0", "0.000000000000000001": "0.000000000000000001", "1e-18": "0.000000000000000001",
+		"0.50000000000000000000": "0.500000000000000000",
 	} {
 		got, err := ParseRatio(in)
 		if err != nil || got.String() != want {
@@ -160,7 +161,8 @@ func TestNoPackDropsHowCapacityIsBought(t *testing.T) {
 	bought := []string{
 		"lifecycle", "node.kubernetes.io/lifecycle", "node-lifecycle", "eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type",
 		"alpha.eksctl.io/spot", "cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible", "cloud.google.com/gke-provisioning",
-		"kubernetes.azure.com/scalesetpriority", "scalesetpriority", "machine.openshift.io/interruptible-instance", "cluster.x-k8s.io/interruptible",
+		"kubernetes.azure.com/scalesetpriority", "scalesetpriority", "machine.openshift.io/interruptible-instance",
+		"cluster.x-k8s.io/interruptible",
 		"oci.oraclecloud.com/oke-is-preemptible", "node.alibabacloud.com/spot-strategy", "node.alibabacloud.com/instance-charge-type",
 		"spotinst.io/node-lifecycle", "scheduling.cast.ai/spot", "scheduling.cast.ai/spot-fallback", "node-role.kubernetes.io/spot-worker",
 		"example.com/on-demand", "spot", "preemptible", "priority",
@@ -193,15 +195,16 @@ func TestNoPackDropsHowCapacityIsBought(t *testing.T) {
 
 func TestParseLabelPacksRefuses(t *testing.T) {
 	for name, data := range map[string]string{
-		"unknown field":     "packs: [{name: a, labels: [x], keys: [y]}]",
-		"empty name":        "packs: [{labels: [x]}]",
-		"name twice":        "packs: [{name: a, labels: [x]}, {name: a, labels: [y]}]",
-		"key twice":         "packs: [{name: a, labels: [x]}, {name: b, labels: [x]}]",
-		"empty key":         "packs: [{name: a, labels: ['']}]",
-		"meaningful key":    "packs: [{name: a, labels: [x]}]\nmeaningful: [x]",
-		"meaningful twice":  "meaningful: [x, x]",
-		"meaningful word":   "packs: [{name: a, labels: [x.io/my-Spot_pool]}]\nmeaningfulWords: [spotpool]",
-		"word of a cloud":   "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [p], labels: [lifecycle]}}]\nmeaningfulWords: [lifecycle]",
+		"unknown field":    "packs: [{name: a, labels: [x], keys: [y]}]",
+		"empty name":       "packs: [{labels: [x]}]",
+		"name twice":       "packs: [{name: a, labels: [x]}, {name: a, labels: [y]}]",
+		"key twice":        "packs: [{name: a, labels: [x]}, {name: b, labels: [x]}]",
+		"empty key":        "packs: [{name: a, labels: ['']}]",
+		"meaningful key":   "packs: [{name: a, labels: [x]}]\nmeaningful: [x]",
+		"meaningful twice": "meaningful: [x, x]",
+		"meaningful word":  "packs: [{name: a, labels: [x.io/my-Spot_pool]}]\nmeaningfulWords: [spotpool]",
+		"word of a cloud": "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [p], labels: " +
+			"[lifecycle]}}]\nmeaningfulWords: [lifecycle]",
 		"empty word":        "meaningfulWords: ['']",
 		"cloud key twice":   "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [p], labels: [x]}}]",
 		"empty prefix":      "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [''], labels: [y]}}]",

@@ -53,7 +53,8 @@ func TestDeclaredSetsJoinGroupsThatDiffer(t *testing.T) {
 	if diff := gocmp.Diff([][]string{{"od-a", "od-b", "spot-a", "spot-b"}, {"x", "y"}}, x.Sets()); diff != "" {
 		t.Errorf("sets (-want +got):\n%s", diff)
 	}
-	if got := x.Similar("spot-b"); !slices.Equal(got, []string{"od-a", "od-b", "spot-a"}) || !x.AreSimilar("od-a", "spot-b") || x.AreSimilar("od-a", "x") {
+	if got := x.Similar("spot-b"); !slices.Equal(got, []string{"od-a", "od-b", "spot-a"}) || !x.AreSimilar("od-a", "spot-b") ||
+		x.AreSimilar("od-a", "x") {
 		t.Errorf("similar to spot-b: %v", got)
 	}
 	for name := range nodes {
@@ -68,7 +69,8 @@ func TestDeclaredSetsJoinGroupsThatDiffer(t *testing.T) {
 	if got := DiffersBy(x.Differences("x", "od-a")); got != "differs by policy: none against web" {
 		t.Error(got)
 	}
-	if got := x.Explain().Sets; len(got) != 2 || got[0].Policy != "web, Proportional by CPU: on-demand 20 after a base of 2, spot 80" || got[1].Policy != "" {
+	if got := x.Explain().Sets; len(got) != 2 || got[0].Policy != "web, Proportional by CPU: on-demand 20 after a base of 2, spot 80" ||
+		got[1].Policy != "" {
 		t.Errorf("explained sets: %+v", got)
 	}
 	x.Delete("spot-a")

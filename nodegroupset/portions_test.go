@@ -49,16 +49,18 @@ func TestSplitByPortions(t *testing.T) {
 		want     []int64
 		unplaced int64
 	}{
-		"the base first":             {with(Proportional, 2, nil), []int64{1, 1, 0, 0, 0, 0}, 0},
-		"base 2, then 20/80":         {with(Proportional, 12, nil), []int64{2, 1, 1, 3, 3, 2}, 0},
-		"spot has no more":           {with(Proportional, 12, func(g []Group, _ []Portion) { g[3].Max, g[4].Max, g[5].Max = 1, 0, 0 }), []int64{4, 4, 3, 1, 0, 0}, 0},
+		"the base first":     {with(Proportional, 2, nil), []int64{1, 1, 0, 0, 0, 0}, 0},
+		"base 2, then 20/80": {with(Proportional, 12, nil), []int64{2, 1, 1, 3, 3, 2}, 0},
+		"spot has no more": {with(Proportional, 12, func(g []Group, _ []Portion) { g[3].Max, g[4].Max, g[5].Max = 1, 0, 0 }),
+			[]int64{4, 4, 3, 1, 0, 0}, 0},
 		"spot alone lacks a zone":    {with(Proportional, 12, func(g []Group, _ []Portion) { g[3].Max = 0 }), []int64{2, 1, 1, 0, 4, 4}, 0},
 		"more on demand than wanted": {with(Proportional, 4, func(g []Group, _ []Portion) { g[0].Size = 9 }), []int64{9, 0, 0, 2, 1, 1}, 0},
 		"spot first, on demand is full last": {with(Priority, 9, func(g []Group, p []Portion) {
 			slices.Reverse(p)
 			g[3].Max, g[4].Max, g[5].Max = 2, 2, 2
 		}), []int64{1, 1, 1, 2, 2, 2}, 0},
-		"no weight at all":      {with(Proportional, 9, func(_ []Group, p []Portion) { p[0].Weight, p[1].Weight = 0, 0 }), []int64{1, 1, 0, 0, 0, 0}, 7},
+		"no weight at all": {with(Proportional, 9, func(_ []Group, p []Portion) { p[0].Weight, p[1].Weight = 0, 0 }),
+			[]int64{1, 1, 0, 0, 0, 0}, 7},
 		"even, beyond the base": {with(Even, 9, func(_ []Group, p []Portion) { p[0].Base = 6 }), []int64{2, 2, 2, 1, 1, 1}, 0},
 		"a min first":           {with(Proportional, 4, func(g []Group, _ []Portion) { g[5].Min = 2 }), []int64{1, 1, 0, 0, 0, 2}, 0},
 	} {
@@ -473,7 +475,8 @@ func placeOneByOne(r SplitRequest) (sizes []int64, unplaced int64) {
 				}
 				used += size
 			}
-			if slices.Contains(q.Groups, r.Groups[i].Name) && used > q.Limit && (q.Units == nil || q.Units[slices.Index(q.Groups, r.Groups[i].Name)] > 0) {
+			if slices.Contains(q.Groups, r.Groups[i].Name) && used > q.Limit &&
+				(q.Units == nil || q.Units[slices.Index(q.Groups, r.Groups[i].Name)] > 0) {
 				return false
 			}
 		}

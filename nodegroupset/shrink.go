@@ -117,7 +117,8 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 	}
 	s := &shrinker{
 		candidates: request.Candidates, nodes: request.Nodes, drains: request.Drains,
-		groups: make([]shrinkGroup, len(request.Groups)), groupOf: make([]*shrinkGroup, len(request.Candidates)), gone: make([]bool, len(request.Candidates)),
+		groups: make([]shrinkGroup, len(request.Groups)), groupOf: make([]*shrinkGroup, len(request.Candidates)),
+		gone: make([]bool, len(request.Candidates)),
 	}
 	byName := make(map[string]*shrinkGroup, len(request.Groups))
 	for i := range request.Groups {

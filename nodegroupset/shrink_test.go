@@ -47,7 +47,8 @@ func TestShrink(t *testing.T) {
 			ShrinkResult{[]int{1, 2, 3, 4, 0, 5}, nil},
 		},
 		"overdue although it becomes uneven": {
-			ShrinkRequest{three(10, 10, 10), []ShrinkCandidate{{"b", false, true}, {"b", false, true}, {"b", false, false}}, Unlimited, Unlimited, nil},
+			ShrinkRequest{three(10, 10, 10), []ShrinkCandidate{{"b", false, true}, {"b", false, true}, {"b", false, false}}, Unlimited, Unlimited,
+				nil},
 			ShrinkResult{[]int{0, 1}, []ShrinkWait{level(2, "c")}},
 		},
 		"overdue of the largest group first": {
@@ -63,7 +64,8 @@ func TestShrink(t *testing.T) {
 			ShrinkResult{[]int{2, 1, 0}, nil},
 		},
 		"a group at its min does not count": {
-			ShrinkRequest{[]ShrinkGroup{group("a", "s", 12, 12), group("b", "s", 5, 0), group("c", "s", 4, 6)}, free("a", "b", "b", "c"), Unlimited, Unlimited, nil},
+			ShrinkRequest{[]ShrinkGroup{group("a", "s", 12, 12), group("b", "s", 5, 0), group("c", "s", 4, 6)}, free("a", "b", "b", "c"), Unlimited,
+				Unlimited, nil},
 			ShrinkResult{[]int{1, 2}, []ShrinkWait{held(0), held(3)}},
 		},
 		"a group counts until it is at its min": {
@@ -71,7 +73,8 @@ func TestShrink(t *testing.T) {
 			ShrinkResult{[]int{1, 0}, []ShrinkWait{held(2)}},
 		},
 		"drains used up: those without pods go on": {
-			ShrinkRequest{three(3, 3, 3), []ShrinkCandidate{{"c", true, false}, {"c", true, false}, {"c", false, false}, {"b", true, false}, {"a", false, false}}, Unlimited, 1, nil},
+			ShrinkRequest{three(3, 3, 3), []ShrinkCandidate{{"c", true, false}, {"c", true, false}, {"c", false, false}, {"b", true, false},
+				{"a", false, false}}, Unlimited, 1, nil},
 			ShrinkResult{[]int{4, 0}, []ShrinkWait{level(1, "b"), level(2, "b"), limit(3)}},
 		},
 		"no drains at all": {

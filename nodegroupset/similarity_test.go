@@ -60,23 +60,31 @@ func TestSimilar(t *testing.T) {
 			a: []change{setCapacity("memory", "9223372036854775807")}, b: []change{setCapacity("memory", "9086372036854775807")}, want: true,
 		},
 
-		"label on one side only":             {b: []change{setLabels("character", "")}},
-		"label value":                        {b: []change{setLabels("pool", "red")}},
-		"ignored label":                      {options: Options{IgnoreLabels: []string{"pool"}}, b: []change{setLabels("pool", "red")}, want: true},
-		"hostname and zone":                  {b: []change{setLabels("kubernetes.io/hostname", "b", "topology.kubernetes.io/zone", "b")}, want: true},
-		"a pack that is off":                 {options: Options{DisabledPacks: []string{"kops"}}, b: []change{setLabels("kops.k8s.io/instancegroup", "b")}},
-		"deprecated beside an equal current": {a: []change{setLabels("kubernetes.io/os", "linux")}, b: []change{setLabels("kubernetes.io/os", "linux", "beta.kubernetes.io/os", "linux")}, want: true},
-		"deprecated instead of current":      {a: []change{setLabels("kubernetes.io/os", "linux")}, b: []change{setLabels("beta.kubernetes.io/os", "linux")}, want: true},
-		"deprecated beside another current":  {a: []change{setLabels("kubernetes.io/os", "linux")}, b: []change{setLabels("kubernetes.io/os", "linux", "beta.kubernetes.io/os", "windows")}},
+		"label on one side only": {b: []change{setLabels("character", "")}},
+		"label value":            {b: []change{setLabels("pool", "red")}},
+		"ignored label": {options: Options{IgnoreLabels: []string{"pool"}}, b: []change{setLabels("pool", "red")},
+			want: true},
+		"hostname and zone": {b: []change{setLabels("kubernetes.io/hostname", "b", "topology.kubernetes.io/zone", "b")},
+			want: true},
+		"a pack that is off": {options: Options{DisabledPacks: []string{"kops"}},
+			b: []change{setLabels("kops.k8s.io/instancegroup", "b")}},
+		"deprecated beside an equal current": {a: []change{setLabels("kubernetes.io/os", "linux")},
+			b: []change{setLabels("kubernetes.io/os", "linux", "beta.kubernetes.io/os", "linux")}, want: true},
+		"deprecated instead of current": {a: []change{setLabels("kubernetes.io/os", "linux")},
+			b: []change{setLabels("beta.kubernetes.io/os", "linux")}, want: true},
+		"deprecated beside another current": {a: []change{setLabels("kubernetes.io/os", "linux")},
+			b: []change{setLabels("kubernetes.io/os", "linux", "beta.kubernetes.io/os", "windows")}},
 		"how capacity is bought": {
 			a: []change{setLabels("eks.amazonaws.com/capacityType", "SPOT")}, b: []change{setLabels("eks.amazonaws.com/capacityType", "ON_DEMAND")},
 		},
 
 		"a general word on its cloud": {
-			a: []change{providerID("azure:///a"), setLabels("poolName", "a")}, b: []change{providerID("azure:///b"), setLabels("poolName", "b")}, want: true,
+			a: []change{providerID("azure:///a"), setLabels("poolName", "a")}, b: []change{providerID("azure:///b"), setLabels("poolName", "b")},
+			want: true,
 		},
 		"a general word with a label of its cloud": {
-			a: []change{setLabels("poolName", "a", "kubernetes.azure.com/role", "agent")}, b: []change{setLabels("poolName", "b", "kubernetes.azure.com/role", "agent")}, want: true,
+			a: []change{setLabels("poolName", "a", "kubernetes.azure.com/role", "agent")},
+			b: []change{setLabels("poolName", "b", "kubernetes.azure.com/role", "agent")}, want: true,
 		},
 		"a general word elsewhere": {a: []change{setLabels("poolName", "a")}, b: []change{setLabels("poolName", "b")}},
 		"the providerID outweighs the labels": {
@@ -88,14 +96,17 @@ func TestSimilar(t *testing.T) {
 			b: []change{providerID("openstack:///y"), setLabels("poolName", "b", "kubernetes.azure.com/role", "agent")}, want: true,
 		},
 		"spot and on-demand by lifecycle": {
-			a: []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "Ec2Spot")}, b: []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "OnDemand")},
+			a: []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "Ec2Spot")},
+			b: []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "OnDemand")},
 		},
 		"lifecycle ignored as Cluster Autoscaler does": {
 			options: Options{IgnoreLabels: []string{"lifecycle"}},
-			a:       []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "Ec2Spot")}, b: []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "OnDemand")}, want: true,
+			a:       []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "Ec2Spot")},
+			b:       []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "OnDemand")}, want: true,
 		},
 		"agentpool on azure": {
-			a: []change{providerID("azure:///1"), setLabels("agentpool", "a")}, b: []change{providerID("azure:///2"), setLabels("agentpool", "b")}, want: true,
+			a: []change{providerID("azure:///1"), setLabels("agentpool", "a")}, b: []change{providerID("azure:///2"), setLabels("agentpool", "b")},
+			want: true,
 		},
 
 		"taint on one side": {b: []change{setTaints(gpu)}},
@@ -103,12 +114,15 @@ func TestSimilar(t *testing.T) {
 			a: []change{setTaints(gpu, v1.Taint{Key: "x", Effect: v1.TaintEffectNoExecute})},
 			b: []change{setTaints(v1.Taint{Key: "x", Effect: v1.TaintEffectNoExecute}, gpu, gpu)}, want: true,
 		},
-		"taint effect": {a: []change{setTaints(gpu)}, b: []change{setTaints(v1.Taint{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoExecute})}},
+		"taint effect": {a: []change{setTaints(gpu)},
+			b: []change{setTaints(v1.Taint{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoExecute})}},
 
-		"balancing labels decide alone":        {options: Options{Labels: []string{"pool"}}, b: []change{setCapacity("cpu", "64"), setTaints(gpu), setLabels("x", "y")}, want: true},
-		"balancing labels that differ":         {options: Options{Labels: []string{"pool"}}, b: []change{setLabels("pool", "red")}},
-		"balancing labels missing on both":     {options: Options{Labels: []string{"pool", "team"}}},
-		"balancing labels that are both empty": {options: Options{Labels: []string{"x"}}, a: []change{setLabels("x", "")}, b: []change{setLabels("x", "")}, want: true},
+		"balancing labels decide alone": {options: Options{Labels: []string{"pool"}},
+			b: []change{setCapacity("cpu", "64"), setTaints(gpu), setLabels("x", "y")}, want: true},
+		"balancing labels that differ":     {options: Options{Labels: []string{"pool"}}, b: []change{setLabels("pool", "red")}},
+		"balancing labels missing on both": {options: Options{Labels: []string{"pool", "team"}}},
+		"balancing labels that are both empty": {options: Options{Labels: []string{"x"}}, a: []change{setLabels("x", "")},
+			b: []change{setLabels("x", "")}, want: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -149,10 +163,12 @@ func TestFreeFollowsTheSchedulersRequests(t *testing.T) {
 		spec v1.PodSpec
 		free string
 	}{
-		"containers add up":                {v1.PodSpec{Containers: []v1.Container{container("100m"), container("150m")}}, "3670m"},
-		"the largest init container":       {v1.PodSpec{InitContainers: []v1.Container{container("1"), container("2")}, Containers: []v1.Container{container("100m")}}, "1920m"},
-		"a sidecar runs beside containers": {v1.PodSpec{InitContainers: []v1.Container{sidecar}, Containers: []v1.Container{container("100m")}}, "3620m"},
-		"overhead":                         {v1.PodSpec{Containers: []v1.Container{container("100m")}, Overhead: list("cpu", "20m")}, "3800m"},
+		"containers add up": {v1.PodSpec{Containers: []v1.Container{container("100m"), container("150m")}}, "3670m"},
+		"the largest init container": {v1.PodSpec{InitContainers: []v1.Container{container("1"), container("2")},
+			Containers: []v1.Container{container("100m")}}, "1920m"},
+		"a sidecar runs beside containers": {v1.PodSpec{InitContainers: []v1.Container{sidecar}, Containers: []v1.Container{container("100m")}},
+			"3620m"},
+		"overhead": {v1.PodSpec{Containers: []v1.Container{container("100m")}, Overhead: list("cpu", "20m")}, "3800m"},
 		"resources of the pod": {v1.PodSpec{
 			Containers: []v1.Container{container("100m")},
 			Resources:  &v1.ResourceRequirements{Requests: list("cpu", "1")},

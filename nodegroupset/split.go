@@ -219,11 +219,13 @@ func (r SplitRequest) find(order []int, name string) (at int, known bool) {
 const notNegative = "must not be negative"
 
 func (g *Group) check(i int) error {
-	if g.Size|g.Min|g.Max|g.Weight|g.Base|g.Capacity|g.Reserve >= 0 && max(g.Size, g.Max, g.Capacity) <= MaxSize && max(g.Min, g.Reserve) <= g.Max && g.Name != "" && g.Name[0] > ' ' {
+	if g.Size|g.Min|g.Max|g.Weight|g.Base|g.Capacity|g.Reserve >= 0 && max(g.Size, g.Max, g.Capacity) <= MaxSize &&
+		max(g.Min, g.Reserve) <= g.Max && g.Name != "" && g.Name[0] > ' ' {
 		return nil // no sign bit anywhere, nothing to refuse
 	}
 	err := checkGroup(i, g.Name, bounded{"size", g.Size, MaxSize}, bounded{"min", g.Min, MaxSize}, bounded{"max", g.Max, MaxSize},
-		bounded{"weight", g.Weight, math.MaxInt64}, bounded{"base", g.Base, math.MaxInt64}, bounded{"capacity", g.Capacity, MaxSize}, bounded{"reserve", g.Reserve, g.Max})
+		bounded{"weight", g.Weight, math.MaxInt64}, bounded{"base", g.Base, math.MaxInt64}, bounded{"capacity", g.Capacity, MaxSize},
+		bounded{"reserve", g.Reserve, g.Max})
 	if err == nil && g.Min > g.Max {
 		err = apportion.Invalid(fmt.Sprintf("groups[%d].min", i), g.Min, fmt.Sprintf("must not be greater than max %d", g.Max))
 	}

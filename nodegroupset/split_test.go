@@ -73,11 +73,13 @@ func TestSplit(t *testing.T) {
 			SplitResult{Groups: []GroupSplit{row("a", 0, 3), row("b", 1, 3)}},
 		},
 		"proportional to weights": {
-			SplitRequest{Nodes: 10, Policy: Proportional, Groups: []Group{weighted("a", 0, 0, 99, 2), weighted("b", 0, 0, 99, 1), weighted("c", 0, 0, 99, 0)}},
+			SplitRequest{Nodes: 10, Policy: Proportional, Groups: []Group{weighted("a", 0, 0, 99, 2), weighted("b", 0, 0, 99, 1),
+				weighted("c", 0, 0, 99, 0)}},
 			SplitResult{Groups: []GroupSplit{row("a", 0, 7), row("b", 0, 3), row("c", 0, 0)}},
 		},
 		"proportional counts final sizes and takes nothing away": {
-			SplitRequest{Nodes: 4, Policy: Proportional, Groups: []Group{weighted("a", 6, 0, 99, 1), weighted("b", 0, 0, 99, 1), weighted("c", 0, 1, 99, 0)}},
+			SplitRequest{Nodes: 4, Policy: Proportional, Groups: []Group{weighted("a", 6, 0, 99, 1), weighted("b", 0, 0, 99, 1),
+				weighted("c", 0, 1, 99, 0)}},
 			SplitResult{Groups: []GroupSplit{row("a", 6, 6), row("b", 0, 3), row("c", 0, 1, "min")}},
 		},
 		"proportional gives the remainder to the chosen group": {
@@ -98,9 +100,11 @@ func TestSplit(t *testing.T) {
 		},
 		"headroom 5/1/1 and a need of 9": {
 			SplitRequest{Nodes: 9, Chosen: "b", Groups: []Group{group("a", 0, 0, 99), group("b", 0, 0, 99), group("c", 0, 0, 99)}, Quotas: []Quota{
-				{Name: "zone-a", Groups: []string{"a"}, Limit: 5}, {Name: "zone-b", Groups: []string{"b"}, Limit: 1}, {Name: "zone-c", Groups: []string{"c"}, Limit: 1},
+				{Name: "zone-a", Groups: []string{"a"}, Limit: 5}, {Name: "zone-b", Groups: []string{"b"}, Limit: 1},
+				{Name: "zone-c", Groups: []string{"c"}, Limit: 1},
 			}},
-			SplitResult{Groups: []GroupSplit{row("a", 0, 5, "quota", "zone-a"), row("b", 0, 1, "quota", "zone-b"), row("c", 0, 1, "quota", "zone-c")}, Unplaced: 2},
+			SplitResult{Groups: []GroupSplit{row("a", 0, 5, "quota", "zone-a"), row("b", 0, 1, "quota", "zone-b"),
+				row("c", 0, 1, "quota", "zone-c")}, Unplaced: 2},
 		},
 		"a quota counts what is there": {
 			SplitRequest{Nodes: 9, Policy: Priority, Groups: []Group{group("a", 3, 0, 99), group("b", 3, 0, 99)}, Quotas: []Quota{
@@ -109,17 +113,20 @@ func TestSplit(t *testing.T) {
 			SplitResult{Groups: []GroupSplit{row("a", 3, 6, "quota", "cores"), row("b", 3, 3, "quota", "cores")}, Unplaced: 6},
 		},
 		"what a quota keeps away goes to others, in proportion": {
-			SplitRequest{Nodes: 12, Policy: Proportional, Groups: []Group{weighted("a", 0, 0, 99, 4), weighted("b", 0, 0, 99, 1), weighted("c", 0, 0, 99, 1)}, Quotas: []Quota{
+			SplitRequest{Nodes: 12, Policy: Proportional, Groups: []Group{weighted("a", 0, 0, 99, 4), weighted("b", 0, 0, 99, 1),
+				weighted("c", 0, 0, 99, 1)}, Quotas: []Quota{
 				{Name: "two", Groups: []string{"a", "b"}, Limit: 7}, {Name: "one", Groups: []string{"a"}, Limit: 5},
 			}},
 			SplitResult{Groups: []GroupSplit{row("a", 0, 5, "quota", "one"), row("b", 0, 2, "quota", "two"), row("c", 0, 5)}},
 		},
 		"an exceeded quota is no error": {
-			SplitRequest{Nodes: 2, Policy: Proportional, Groups: []Group{group("a", 5, 0, 9), group("b", 5, 0, 9)}, Quotas: []Quota{{Name: "q", Groups: []string{"a"}, Limit: 3}}},
+			SplitRequest{Nodes: 2, Policy: Proportional, Groups: []Group{group("a", 5, 0, 9), group("b", 5, 0, 9)},
+				Quotas: []Quota{{Name: "q", Groups: []string{"a"}, Limit: 3}}},
 			SplitResult{Groups: []GroupSplit{row("a", 5, 5, "quota", "q"), row("b", 5, 7)}},
 		},
 		"sums beyond 32 bits": {
-			SplitRequest{Nodes: math.MaxInt64, Groups: []Group{group("a", MaxSize-1, 0, MaxSize), group("b", 5, 0, MaxSize), group("c", 5, 0, MaxSize)}},
+			SplitRequest{Nodes: math.MaxInt64, Groups: []Group{group("a", MaxSize-1, 0, MaxSize), group("b", 5, 0, MaxSize),
+				group("c", 5, 0, MaxSize)}},
 			SplitResult{
 				Groups:   []GroupSplit{row("a", MaxSize-1, MaxSize, "max"), row("b", 5, MaxSize, "max"), row("c", 5, MaxSize, "max")},
 				Unplaced: math.MaxInt64 - 1 - 2*(MaxSize-5),

@@ -48,21 +48,31 @@ func TestClassesAreLevelledTogether(t *testing.T) {
 		want     []int64
 		unplaced int64
 	}{
-		"nine free and one pinned":               {classRequest([]int64{0, 0, 0}, classOf("abc", 9), classOf("a", 1)), []int64{4, 3, 3}, 0},
-		"two kinds with a member in common":      {classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 4)), []int64{2, 2, 2}, 0},
-		"a chain of kinds":                       {classRequest([]int64{0, 0, 0, 0}, classOf("ab", 3), classOf("bc", 1), classOf("cd", 4)), []int64{2, 2, 2, 2}, 0},
-		"a ring of kinds":                        {classRequest([]int64{0, 0, 0}, classOf("ab", 6), classOf("bc", 0), classOf("ac", 3)), []int64{3, 3, 3}, 0},
-		"pinned kinds of all members":            {classRequest([]int64{0, 0, 0}, classOf("a", 5), classOf("b", 1), classOf("c", 2), classOf("abc", 4)), []int64{5, 4, 3}, 0},
-		"pinned pods below what there is":        {classRequest([]int64{7, 1, 1}, classOf("ab", 3), classOf("ac", 2)), []int64{7, 4, 3}, 0},
-		"the remainder goes to the chosen group": {with(classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 2)), func(r *SplitRequest) { r.Chosen = "c" }), []int64{1, 1, 2}, 0},
-		"a kind without room is placed in part":  {bounded(classRequest([]int64{0, 0, 0}, classOf("a", 4), classOf("abc", 4)), 2), []int64{2, 2, 2}, 2},
-		"a kind makes room for another":          {bounded(classRequest([]int64{0, 0}, classOf("a", 3), classOf("ab", 3)), 3, 3), []int64{3, 3}, 0},
-		"all members full":                       {bounded(classRequest([]int64{1, 1, 0}, classOf("ab", 5), classOf("bc", 9)), 2, 3, 4), []int64{2, 3, 4}, 7},
-		"a group over its max is left alone":     {bounded(classRequest([]int64{5, 0, 0}, classOf("ab", 2), classOf("ac", 2)), 3), []int64{5, 2, 2}, 0},
-		"mins come first":                        {with(classRequest([]int64{0, 3, 0}, classOf("ab", 2), classOf("bc", 2)), func(r *SplitRequest) { r.Groups[1].Min = 5 }), []int64{1, 5, 1}, 0},
-		"a reserve comes last":                   {with(classRequest([]int64{0, 0, 0}, classOf("ab", 4), classOf("bc", 4)), func(r *SplitRequest) { r.Groups[2].Reserve = 98 }), []int64{4, 3, 1}, 0},
+		"nine free and one pinned":          {classRequest([]int64{0, 0, 0}, classOf("abc", 9), classOf("a", 1)), []int64{4, 3, 3}, 0},
+		"two kinds with a member in common": {classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 4)), []int64{2, 2, 2}, 0},
+		"a chain of kinds": {classRequest([]int64{0, 0, 0, 0}, classOf("ab", 3), classOf("bc", 1), classOf("cd", 4)),
+			[]int64{2, 2, 2, 2}, 0},
+		"a ring of kinds": {classRequest([]int64{0, 0, 0}, classOf("ab", 6), classOf("bc", 0), classOf("ac", 3)),
+			[]int64{3, 3, 3}, 0},
+		"pinned kinds of all members": {classRequest([]int64{0, 0, 0}, classOf("a", 5), classOf("b", 1), classOf("c", 2),
+			classOf("abc", 4)), []int64{5, 4, 3}, 0},
+		"pinned pods below what there is": {classRequest([]int64{7, 1, 1}, classOf("ab", 3), classOf("ac", 2)), []int64{7, 4, 3}, 0},
+		"the remainder goes to the chosen group": {with(classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 2)),
+			func(r *SplitRequest) { r.Chosen = "c" }), []int64{1, 1, 2}, 0},
+		"a kind without room is placed in part": {bounded(classRequest([]int64{0, 0, 0}, classOf("a", 4), classOf("abc", 4)), 2),
+			[]int64{2, 2, 2}, 2},
+		"a kind makes room for another": {bounded(classRequest([]int64{0, 0}, classOf("a", 3), classOf("ab", 3)), 3, 3), []int64{3, 3}, 0},
+		"all members full": {bounded(classRequest([]int64{1, 1, 0}, classOf("ab", 5), classOf("bc", 9)), 2, 3, 4),
+			[]int64{2, 3, 4}, 7},
+		"a group over its max is left alone": {bounded(classRequest([]int64{5, 0, 0}, classOf("ab", 2), classOf("ac", 2)), 3),
+			[]int64{5, 2, 2}, 0},
+		"mins come first": {with(classRequest([]int64{0, 3, 0}, classOf("ab", 2), classOf("bc", 2)),
+			func(r *SplitRequest) { r.Groups[1].Min = 5 }), []int64{1, 5, 1}, 0},
+		"a reserve comes last": {with(classRequest([]int64{0, 0, 0}, classOf("ab", 4), classOf("bc", 4)),
+			func(r *SplitRequest) { r.Groups[2].Reserve = 98 }), []int64{4, 3, 1}, 0},
 		"a reserve is used if nothing else is left": {
-			with(bounded(classRequest([]int64{0, 0, 0}, classOf("ab", 4), classOf("bc", 6)), 4, 4), func(r *SplitRequest) { r.Groups[2].Reserve = 99; r.Groups[2].Max = 99 }), []int64{4, 4, 2}, 0,
+			with(bounded(classRequest([]int64{0, 0, 0}, classOf("ab", 4), classOf("bc", 6)), 4, 4),
+				func(r *SplitRequest) { r.Groups[2].Reserve = 99; r.Groups[2].Max = 99 }), []int64{4, 4, 2}, 0,
 		},
 		"a quota of one group": {
 			with(classRequest([]int64{0, 0, 0}, classOf("ab", 4), classOf("bc", 5)), func(r *SplitRequest) {
@@ -75,7 +85,8 @@ func TestClassesAreLevelledTogether(t *testing.T) {
 			}), []int64{2, 2, 2}, 3,
 		},
 		"more than may be added in all": {
-			with(classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 4), classOf("abc", 9)), func(r *SplitRequest) { r.Nodes = 9 }), []int64{3, 3, 3}, 0,
+			with(classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 4), classOf("abc", 9)), func(r *SplitRequest) { r.Nodes = 9 }),
+			[]int64{3, 3, 3}, 0,
 		},
 		"a quota that is not in the way": {
 			with(classRequest([]int64{0, 0, 0}, classOf("ab", 2), classOf("bc", 4)), func(r *SplitRequest) {
@@ -173,7 +184,8 @@ func conserves(r SplitRequest, result SplitResult) error {
 			sum += n
 		}
 		if sum+result.Classes[i].Unplaced != class.Nodes {
-			return fmt.Errorf("%d nodes of the class of %v are placed and %d are not, want %d in all", sum, class.Members, result.Classes[i].Unplaced, class.Nodes)
+			return fmt.Errorf("%d nodes of the class of %v are placed and %d are not, want %d in all", sum, class.Members,
+				result.Classes[i].Unplaced, class.Nodes)
 		}
 		placed += sum
 	}

@@ -41,7 +41,8 @@ var stockLate = []struct {
 }{
 	{"aws", []string{"topology.k8s.aws/zone-id"}, 35, map[int]int{32: 6, 33: 4, 34: 3}},
 	{"azure", []string{
-		"aksEngineVersion", "creationSource", "poolName", "resourceNameSuffix", "kubernetes.azure.com/node-image-version", "kubernetes.azure.com/consolidated-additional-properties",
+		"aksEngineVersion", "creationSource", "poolName", "resourceNameSuffix", "kubernetes.azure.com/node-image-version",
+		"kubernetes.azure.com/consolidated-additional-properties",
 	}, 31, map[int]int{30: 3}},
 }
 

@@ -16,7 +16,8 @@ func stockTemplate(labels map[string]string, extra v1.ResourceName) cloudprovide
 	if extra != "" {
 		resources[extra] = resource.MustParse("0")
 	}
-	return cloudprovider.Template{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}}
+	return cloudprovider.Template{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}}
 }
 
 // What Cluster Autoscaler compares depends on the cloud that it is built for.
@@ -28,18 +29,23 @@ func TestStockIndex(t *testing.T) {
 		left, right cloudprovider.Template
 		want        bool
 	}{
-		{"an AWS label, AWS", "aws", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "a"}, ""), stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "b"}, ""), true},
-		{"an AWS label, elsewhere", "kwok", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "a"}, ""), stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "b"}, ""), false},
-		{"a label that only evenkeel ignores", "aws", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/sourceLaunchTemplateId": "a"}, ""), stockTemplate(nil, ""), false},
+		{"an AWS label, AWS", "aws", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "a"}, ""),
+			stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "b"}, ""), true},
+		{"an AWS label, elsewhere", "kwok", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "a"}, ""),
+			stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "b"}, ""), false},
+		{"a label that only evenkeel ignores", "aws", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/sourceLaunchTemplateId": "a"},
+			""), stockTemplate(nil, ""), false},
 		{
 			"a label that is ignored by flag", "gce", Options{IgnoreLabels: []string{"pool"}},
 			stockTemplate(map[string]string{"pool": "a"}, ""), stockTemplate(map[string]string{"pool": "b"}, ""), true,
 		},
-		{"the zone", "", Options{}, stockTemplate(map[string]string{v1.LabelTopologyZone: "a"}, ""), stockTemplate(map[string]string{v1.LabelTopologyZone: "b"}, ""), true},
+		{"the zone", "", Options{}, stockTemplate(map[string]string{v1.LabelTopologyZone: "a"}, ""),
+			stockTemplate(map[string]string{v1.LabelTopologyZone: "b"}, ""), true},
 		{"a resource that one side does not list", "", Options{}, stockTemplate(nil, "hugepages-1Gi"), stockTemplate(nil, ""), false},
 		{
 			"labels that decide alone", "", Options{Labels: []string{"set"}},
-			stockTemplate(map[string]string{"set": "x", "pool": "a"}, "hugepages-1Gi"), stockTemplate(map[string]string{"set": "x", "pool": "b"}, ""), true,
+			stockTemplate(map[string]string{"set": "x", "pool": "a"}, "hugepages-1Gi"), stockTemplate(map[string]string{"set": "x", "pool": "b"},
+				""), true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,7 +77,8 @@ func TestLabelsThatOldReleasesCompare(t *testing.T) {
 		label        string // empty if there are none
 		fixed        int
 	}{
-		{"aws", 31, 5, zone, 0}, {"aws", 33, 3, zone, 4}, {"aws", 33, 4, "", 0}, {"aws", 33, -1, "", 0}, {"aws", 35, 0, "", 0}, {"gce", 30, 0, "", 0},
+		{"aws", 31, 5, zone, 0}, {"aws", 33, 3, zone, 4}, {"aws", 33, 4, "", 0}, {"aws", 33, -1, "", 0}, {"aws", 35, 0, "", 0},
+		{"gce", 30, 0, "", 0},
 		{"azure", 30, 2, pool, 3}, {"azure", 30, 3, "", 0}, {"azure", 31, 0, "", 0},
 	} {
 		labels, fixed := StockLate(test.cloud, test.minor, test.patch)

@@ -20,12 +20,13 @@ func TestProgress(t *testing.T) {
 		pods []Pod
 		want time.Duration
 	}{
-		"the last counts":              {[]Pod{pod(-time.Hour, -50*time.Minute), pod(-9*time.Minute, -7*time.Minute), bare}, -3 * time.Minute},
-		"when it became ready":         {[]Pod{pod(-9*time.Minute, -8*time.Minute)}, -8 * time.Minute},
-		"not as long as it likes":      {[]Pod{pod(-9*time.Minute, -time.Minute)}, timeout - 9*time.Minute},
-		"not in the future":            {[]Pod{pod(-time.Minute, time.Second), bare}, -3 * time.Minute},
-		"what is created is no more":   {[]Pod{bare, {Created: noon, Phase: v1.PodPending}}, -3 * time.Minute},
-		"what crashes again and again": {[]Pod{bare, {Created: noon, Phase: v1.PodRunning, WasReady: true, CrashLooping: true}}, -3 * time.Minute},
+		"the last counts":            {[]Pod{pod(-time.Hour, -50*time.Minute), pod(-9*time.Minute, -7*time.Minute), bare}, -3 * time.Minute},
+		"when it became ready":       {[]Pod{pod(-9*time.Minute, -8*time.Minute)}, -8 * time.Minute},
+		"not as long as it likes":    {[]Pod{pod(-9*time.Minute, -time.Minute)}, timeout - 9*time.Minute},
+		"not in the future":          {[]Pod{pod(-time.Minute, time.Second), bare}, -3 * time.Minute},
+		"what is created is no more": {[]Pod{bare, {Created: noon, Phase: v1.PodPending}}, -3 * time.Minute},
+		"what crashes again and again": {[]Pod{bare, {Created: noon, Phase: v1.PodRunning, WasReady: true, CrashLooping: true}},
+			-3 * time.Minute},
 	} {
 		if got := Count(c.pods, timeout, noon).Progress.Sub(noon); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -37,7 +37,8 @@ func readiness(p *v1.Pod, status v1.ConditionStatus, since time.Duration) {
 }
 
 func container(p *v1.Pod, restarts int32, now, before v1.ContainerState) {
-	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, v1.ContainerStatus{RestartCount: restarts, State: now, LastTerminationState: before})
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+		v1.ContainerStatus{RestartCount: restarts, State: now, LastTerminationState: before})
 }
 
 func TestPodStates(t *testing.T) {
@@ -47,7 +48,8 @@ func TestPodStates(t *testing.T) {
 		want    podState
 	}{
 		"runs, nothing said of readiness": {pod: podOf(v1.PodRunning, nil), want: running},
-		"ready":                           {pod: podOf(v1.PodRunning, func(p *v1.Pod) { readiness(p, v1.ConditionTrue, -time.Minute) }), want: running},
+		"ready": {pod: podOf(v1.PodRunning, func(p *v1.Pod) { readiness(p, v1.ConditionTrue, -time.Minute) }),
+			want: running},
 		"was ready, for an hour no more": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionFalse, -50*time.Minute)
 			container(p, 0, runs(-55*time.Minute), v1.ContainerState{})

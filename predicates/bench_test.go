@@ -71,7 +71,8 @@ func benchTemplates(n, shapes int) []Node {
 
 func benchNode(name string, shape int) Node {
 	cpu := resource.MustParse([]string{"4", "8", "16", "32", "64"}[shape%5])
-	allocatable := v1.ResourceList{v1.ResourceCPU: cpu, v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110")}
+	allocatable := v1.ResourceList{v1.ResourceCPU: cpu, v1.ResourceMemory: resource.MustParse("64Gi"),
+		v1.ResourcePods: resource.MustParse("110")}
 	return Node{Node: &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			v1.LabelHostname: name, "group": name, "pool": fmt.Sprintf("pool-%d", shape/5%5),

@@ -51,7 +51,8 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 		"broken configuration":      {Options{Configuration: []byte("{")}, ErrConfiguration},
 		"another kind":              {Options{Configuration: []byte(`{"apiVersion":"v1","kind":"Pod"}`)}, ErrConfiguration},
 		"an unknown field":          {Options{Configuration: []byte(schedulerHeader + "profils: []\n")}, ErrConfiguration},
-		"two profiles":              {Options{Configuration: []byte(schedulerHeader + "profiles: [{schedulerName: a}, {schedulerName: b}]\n")}, ErrConfiguration},
+		"two profiles": {Options{Configuration: []byte(schedulerHeader + "profiles: [{schedulerName: a}, {schedulerName: b}]\n")},
+			ErrConfiguration},
 		"affinity to single nodes": {Options{Configuration: []byte(schedulerHeader + `profiles:
 - pluginConfig:
   - name: NodeAffinity
@@ -80,7 +81,8 @@ func TestDefaultSpreadConstraintsOfAConfigurationHold(t *testing.T) {
       defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]
 `),
 		Objects: []runtime.Object{
-			&v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}},
+			&v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+				Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}},
 			&appsv1.ReplicaSet{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
 				Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "db"}}},
@@ -98,7 +100,8 @@ func TestDefaultSpreadConstraintsOfAConfigurationHold(t *testing.T) {
 		}
 	}
 	unmatched := aPod(podLabel("app", "other"))
-	if runs, err := c.Cluster([]Node{aNode("a", zoned("a")), aNode("b", zoned("b"))}).Place(unmatched, 8, 0, 1); err != nil || runs[0].PerNode != 4 {
+	if runs, err := c.Cluster([]Node{aNode("a", zoned("a")), aNode("b", zoned("b"))}).Place(unmatched, 8, 0, 1); err != nil ||
+		runs[0].PerNode != 4 {
 		t.Errorf("no service: %v, %v, want four pods", runs, err)
 	}
 	f, err := c.Fits(nil, []Node{aNode("t")}, []*v1.Pod{aPod(), aPod(podLabel("app", "other"))})

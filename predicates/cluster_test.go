@@ -26,7 +26,8 @@ func TestPlaceFillsInIDOrder(t *testing.T) {
 	c := newChecker(t, Options{})
 	full := aPod(asking("cpu", "4"))
 	mixed := func() *Cluster {
-		return c.Cluster([]Node{aNode("n0"), aNode("n1").carrying(full), aNode("n2", cordoned), aNode("n3"), aNode("n4", tainted("x")), aNode("n5", offering("cpu", "2"))})
+		return c.Cluster([]Node{aNode("n0"), aNode("n1").carrying(full), aNode("n2", cordoned), aNode("n3"), aNode("n4", tainted("x")),
+			aNode("n5", offering("cpu", "2"))})
 	}
 	for name, tc := range map[string]struct {
 		pod           *v1.Pod

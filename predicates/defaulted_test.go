@@ -19,13 +19,15 @@ kind: KubeSchedulerConfiguration
 profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [
   {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 3, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}]}}]}]
 `
-	service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	checker, err := predicates.New(t.Context(), predicates.Options{Configuration: []byte(configuration), Objects: []runtime.Object{service}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := func(app string, constraints ...v1.TopologySpreadConstraint) *v1.Pod {
-		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Labels: map[string]string{"app": app}}, Spec: v1.PodSpec{TopologySpreadConstraints: constraints}}
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Labels: map[string]string{"app": app}},
+			Spec: v1.PodSpec{TopologySpreadConstraints: constraints}}
 	}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{}}
 	own := v1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: v1.ScheduleAnyway}

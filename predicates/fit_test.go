@@ -33,13 +33,15 @@ func TestReasons(t *testing.T) {
 		"fits": {template: aNode("t"), pod: aPod()},
 		"too large": {template: aNode("t"), pod: aPod(asking("cpu", "64", "memory", "1Gi")), want: []Reason{
 			{"NodeResourcesFit", "Insufficient cpu (wants 64, free 4 of 4 allocatable)"}}},
-		"daemon set counted": {template: aNode("t").carrying(aPod(asking("cpu", "200m", "memory", "1Gi"))), pod: aPod(asking("cpu", "4", "memory", "7680Mi")), want: []Reason{
-			{"NodeResourcesFit", "Insufficient cpu (wants 4, free 3800m of 4 allocatable)"},
-			{"NodeResourcesFit", "Insufficient memory (wants 7680Mi, free 7Gi of 8Gi allocatable)"}}},
-		"extended resources in order": {template: aNode("t"), pod: aPod(asking("example.com/b", "1", "example.com/a", "2", "ephemeral-storage", "1Gi")), want: []Reason{
-			{"NodeResourcesFit", "Insufficient ephemeral-storage (wants 1Gi, free 0 of 0 allocatable)"},
-			{"NodeResourcesFit", "Insufficient example.com/a (wants 2, free 0 of 0 allocatable)"},
-			{"NodeResourcesFit", "Insufficient example.com/b (wants 1, free 0 of 0 allocatable)"}}},
+		"daemon set counted": {template: aNode("t").carrying(aPod(asking("cpu", "200m", "memory", "1Gi"))),
+			pod: aPod(asking("cpu", "4", "memory", "7680Mi")), want: []Reason{
+				{"NodeResourcesFit", "Insufficient cpu (wants 4, free 3800m of 4 allocatable)"},
+				{"NodeResourcesFit", "Insufficient memory (wants 7680Mi, free 7Gi of 8Gi allocatable)"}}},
+		"extended resources in order": {template: aNode("t"),
+			pod: aPod(asking("example.com/b", "1", "example.com/a", "2", "ephemeral-storage", "1Gi")), want: []Reason{
+				{"NodeResourcesFit", "Insufficient ephemeral-storage (wants 1Gi, free 0 of 0 allocatable)"},
+				{"NodeResourcesFit", "Insufficient example.com/a (wants 2, free 0 of 0 allocatable)"},
+				{"NodeResourcesFit", "Insufficient example.com/b (wants 1, free 0 of 0 allocatable)"}}},
 		"too many pods": {template: aNode("t", offering("pods", "1")).carrying(aPod(asking())), pod: aPod(), want: []Reason{
 			{"NodeResourcesFit", "Too many pods (node takes 1)"}}},
 		"every plugin": {template: aNode("t", tainted("gpu"), cordoned), pod: aPod(asking("cpu", "5"), selecting("pool", "blue")), want: []Reason{
@@ -125,10 +127,11 @@ func TestPodsEqualToTheSchedulerAreOneKind(t *testing.T) {
 			p.Spec.ServiceAccountName, p.Spec.Priority = "sa", ptr.To[int32](7)
 		}), nil, true},
 		"equal amounts written differently": {aPod(asking("cpu", "1")), aPod(asking("cpu", "1000m")), nil, true},
-		"limits":                            {aPod(), aPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = amountsOf("cpu", "9") }), nil, true},
-		"a label nobody looks at":           {aPod(), aPod(podLabel("pod-name", "web-0")), nil, true},
-		"none and soft constraints":         {aPod(), aPod(spread(v1.LabelTopologyZone, 1, soft)), nil, true},
-		"soft constraints":                  {aPod(spread(v1.LabelHostname, 1, soft)), aPod(spread(v1.LabelTopologyZone, 1, soft)), nil, true},
+		"limits": {aPod(), aPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = amountsOf("cpu", "9") }),
+			nil, true},
+		"a label nobody looks at":   {aPod(), aPod(podLabel("pod-name", "web-0")), nil, true},
+		"none and soft constraints": {aPod(), aPod(spread(v1.LabelTopologyZone, 1, soft)), nil, true},
+		"soft constraints":          {aPod(spread(v1.LabelHostname, 1, soft)), aPod(spread(v1.LabelTopologyZone, 1, soft)), nil, true},
 		"volumes no plugin checks": {aPod(), aPod(func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "c", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}}
 		}), nil, true},
@@ -136,17 +139,18 @@ func TestPodsEqualToTheSchedulerAreOneKind(t *testing.T) {
 			apartOver(v1.LabelTopologyZone)(p)
 			p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "x"}}
 		})}, false},
-		"a label its own constraint looks at": {aPod(spread("zone", 1, matchingKey("rev")), podLabel("rev", "1")), aPod(spread("zone", 1, matchingKey("rev")), podLabel("rev", "2")), nil, false},
-		"requests":                            {aPod(), aPod(asking("cpu", "2")), nil, false},
-		"namespaces":                          {aPod(), aPod(func(p *v1.Pod) { p.Namespace = "b" }), nil, false},
-		"selectors":                           {aPod(), aPod(selecting("a", "b")), nil, false},
-		"host ports":                          {aPod(), aPod(hostPort(80)), nil, false},
-		"overhead":                            {aPod(), aPod(func(p *v1.Pod) { p.Spec.Overhead = amountsOf("cpu", "1") }), nil, false},
-		"sidecars":                            {aPod(initContainer(nil)), aPod(initContainer(ptr.To(v1.ContainerRestartPolicyAlways))), nil, false},
-		"unknown claims":                      {aPod(claiming("a")), aPod(claiming("b"), called("other")), nil, true},
-		"claims, one of them used twice":      {aPod(claiming("a")), aPod(claiming("b")), []*v1.Pod{aPod(claiming("a"), called("other"))}, false},
-		"terminating":                         {aPod(), aPod(func(p *v1.Pod) { p.DeletionTimestamp = &gone }), nil, false},
-		"anti-affinity":                       {aPod(), aPod(apartOver(v1.LabelHostname)), nil, false},
+		"a label its own constraint looks at": {aPod(spread("zone", 1, matchingKey("rev")), podLabel("rev", "1")),
+			aPod(spread("zone", 1, matchingKey("rev")), podLabel("rev", "2")), nil, false},
+		"requests":                       {aPod(), aPod(asking("cpu", "2")), nil, false},
+		"namespaces":                     {aPod(), aPod(func(p *v1.Pod) { p.Namespace = "b" }), nil, false},
+		"selectors":                      {aPod(), aPod(selecting("a", "b")), nil, false},
+		"host ports":                     {aPod(), aPod(hostPort(80)), nil, false},
+		"overhead":                       {aPod(), aPod(func(p *v1.Pod) { p.Spec.Overhead = amountsOf("cpu", "1") }), nil, false},
+		"sidecars":                       {aPod(initContainer(nil)), aPod(initContainer(ptr.To(v1.ContainerRestartPolicyAlways))), nil, false},
+		"unknown claims":                 {aPod(claiming("a")), aPod(claiming("b"), called("other")), nil, true},
+		"claims, one of them used twice": {aPod(claiming("a")), aPod(claiming("b")), []*v1.Pod{aPod(claiming("a"), called("other"))}, false},
+		"terminating":                    {aPod(), aPod(func(p *v1.Pod) { p.DeletionTimestamp = &gone }), nil, false},
+		"anti-affinity":                  {aPod(), aPod(apartOver(v1.LabelHostname)), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +188,8 @@ func minDomains(n int32) func(*v1.TopologySpreadConstraint) {
 
 func initContainer(policy *v1.ContainerRestartPolicy) podOption {
 	return func(p *v1.Pod) {
-		p.Spec.InitContainers = []v1.Container{{Name: "init", RestartPolicy: policy, Resources: v1.ResourceRequirements{Requests: amountsOf("cpu", "1")}}}
+		p.Spec.InitContainers = []v1.Container{{Name: "init", RestartPolicy: policy,
+			Resources: v1.ResourceRequirements{Requests: amountsOf("cpu", "1")}}}
 	}
 }
 

@@ -211,7 +211,8 @@ func (d *dice) nodeAffinity() *v1.NodeAffinity {
 	term := v1.NodeSelectorTerm{}
 	switch d.IntN(6) {
 	case 0:
-		term.MatchExpressions = []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{"z1", "z2"}}}
+		term.MatchExpressions = []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn,
+			Values: []string{"z1", "z2"}}}
 	case 1:
 		term.MatchExpressions = []v1.NodeSelectorRequirement{{Key: "pool", Operator: v1.NodeSelectorOpNotIn, Values: []string{"a"}}}
 	case 2:
@@ -219,9 +220,11 @@ func (d *dice) nodeAffinity() *v1.NodeAffinity {
 	case 3:
 		term.MatchExpressions = []v1.NodeSelectorRequirement{{Key: "size", Operator: v1.NodeSelectorOpGt, Values: []string{"3"}}}
 	case 4:
-		term.MatchExpressions = []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpNotIn, Values: []string{"node-1", "node-2"}}}
+		term.MatchExpressions = []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpNotIn,
+			Values: []string{"node-1", "node-2"}}}
 	case 5:
-		term.MatchFields = []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("node-%d", 1+d.IntN(6))}}}
+		term.MatchFields = []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn,
+			Values: []string{fmt.Sprintf("node-%d", 1+d.IntN(6))}}}
 	}
 	return &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}}
 }
@@ -271,7 +274,8 @@ func (d *dice) podRules(p *v1.Pod) {
 		if !d.one(2) {
 			continue
 		}
-		c := v1.TopologySpreadConstraint{MaxSkew: int32(1 + d.IntN(2)), TopologyKey: key, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: d.selector()}
+		c := v1.TopologySpreadConstraint{MaxSkew: int32(1 + d.IntN(2)), TopologyKey: key, WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector: d.selector()}
 		if d.one(4) {
 			c.WhenUnsatisfiable = v1.ScheduleAnyway
 		} else if d.one(4) {

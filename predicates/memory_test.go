@@ -80,7 +80,8 @@ func TestWhatIsRememberedChangesNoAnswer(t *testing.T) {
 // The same where a profile has default constraints, for pods with owners.
 func TestWhatIsRememberedOfDefaultConstraintsChangesNoAnswer(t *testing.T) {
 	t.Parallel()
-	remember(t, Options{Objects: owners(), Configuration: listDefaults("{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}")}, rounds(t, 30))
+	remember(t, Options{Objects: owners(),
+		Configuration: listDefaults("{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}")}, rounds(t, 30))
 }
 
 func remember(t *testing.T, o Options, rounds int) {

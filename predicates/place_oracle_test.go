@@ -70,7 +70,8 @@ func (x *twin) counts() {
 }
 
 func describe(p *v1.Pod) string {
-	return fmt.Sprintf("labels %v selector %v affinity %+v spread %+v", p.Labels, p.Spec.NodeSelector, p.Spec.Affinity, p.Spec.TopologySpreadConstraints)
+	return fmt.Sprintf("labels %v selector %v affinity %+v spread %+v", p.Labels, p.Spec.NodeSelector, p.Spec.Affinity,
+		p.Spec.TopologySpreadConstraints)
 }
 
 func TestPlacementsEqualTheSchedulerAskedOneByOne(t *testing.T) {
@@ -112,8 +113,10 @@ func TestPlacementsUnderDefaultConstraintsEqualTheSchedulerAskedOneByOne(t *test
 	t.Parallel()
 	for i, constraints := range []string{
 		"{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}",
-		"{maxSkew: 2, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: pool, whenUnsatisfiable: ScheduleAnyway}",
-		"{maxSkew: 1, topologyKey: pool, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, matchLabelKeys: [tier]}, {maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3}",
+		"{maxSkew: 2, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: pool, " +
+			"whenUnsatisfiable: ScheduleAnyway}",
+		"{maxSkew: 1, topologyKey: pool, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, matchLabelKeys: [tier]}, " +
+			"{maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3}",
 	} {
 		configuration := listDefaults(constraints)
 		o, c := newConfigured(t, configuration, owners()...), newChecker(t, Options{Configuration: configuration, Objects: owners()})
@@ -128,7 +131,8 @@ func TestPlacementsUnderDefaultConstraintsEqualTheSchedulerAskedOneByOne(t *test
 
 // listDefaults is a scheduler configuration with default constraints.
 func listDefaults(constraints string) []byte {
-	return []byte(schedulerHeader + "profiles:\n- pluginConfig:\n  - name: PodTopologySpread\n    args: {defaultingType: List, defaultConstraints: [" + constraints + "]}\n")
+	return []byte(schedulerHeader +
+		"profiles:\n- pluginConfig:\n  - name: PodTopologySpread\n    args: {defaultingType: List, defaultConstraints: [" + constraints + "]}\n")
 }
 
 func hardSpread(p *v1.Pod) bool {

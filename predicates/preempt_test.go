@@ -24,7 +24,8 @@ import (
 // ranked is a pod of a priority that wants so much cpu and started so many minutes after the first.
 func ranked(name string, priority int32, cpu string, minute int) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name[:1]}, CreationTimestamp: metav1.Date(2026, 3, 1, 0, minute, 0, 0, time.UTC)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name[:1]},
+			CreationTimestamp: metav1.Date(2026, 3, 1, 0, minute, 0, 0, time.UTC)},
 		Spec: v1.PodSpec{Priority: &priority, Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{
 			Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)},
 		}}}},
@@ -49,14 +50,17 @@ func TestPreemption(t *testing.T) {
 		profile string
 		want    string // node, from 1, and victims
 	}{
-		"the least that makes room":    {nodes: [][]*v1.Pod{{ranked("a1", 5, "1", 0), ranked("b1", 1, "1", 0), ranked("b2", 2, "2", 0)}}, want: "1: b2"},
-		"the more important is spared": {nodes: [][]*v1.Pod{{ranked("a1", 5, "1", 0), ranked("b1", 1, "2", 0), ranked("b2", 2, "1", 0)}}, want: "1: b1"},
-		"the older is spared":          {nodes: [][]*v1.Pod{{ranked("b1", 1, "2", 3), ranked("b2", 1, "2", 0)}}, want: "1: b1"},
-		"none is of lower priority":    {nodes: [][]*v1.Pod{{ranked("a1", 10, "4", 0)}}},
-		"too few are":                  {nodes: [][]*v1.Pod{{ranked("a1", 10, "3", 0), ranked("b1", 0, "1", 0)}}},
-		"it never preempts":            {nodes: [][]*v1.Pod{{ranked("b1", 0, "4", 0)}}, never: true},
-		"the node takes no pods":       {nodes: [][]*v1.Pod{{ranked("b1", 0, "4", 0)}}, closed: 1},
-		"a profile without preemption": {nodes: [][]*v1.Pod{{ranked("b1", 0, "4", 0)}}, profile: "{postFilter: {disabled: [{name: DefaultPreemption}]}, multiPoint: {disabled: [{name: DefaultPreemption}]}}"},
+		"the least that makes room": {nodes: [][]*v1.Pod{{ranked("a1", 5, "1", 0), ranked("b1", 1, "1", 0), ranked("b2", 2, "2", 0)}},
+			want: "1: b2"},
+		"the more important is spared": {nodes: [][]*v1.Pod{{ranked("a1", 5, "1", 0), ranked("b1", 1, "2", 0), ranked("b2", 2, "1", 0)}},
+			want: "1: b1"},
+		"the older is spared":       {nodes: [][]*v1.Pod{{ranked("b1", 1, "2", 3), ranked("b2", 1, "2", 0)}}, want: "1: b1"},
+		"none is of lower priority": {nodes: [][]*v1.Pod{{ranked("a1", 10, "4", 0)}}},
+		"too few are":               {nodes: [][]*v1.Pod{{ranked("a1", 10, "3", 0), ranked("b1", 0, "1", 0)}}},
+		"it never preempts":         {nodes: [][]*v1.Pod{{ranked("b1", 0, "4", 0)}}, never: true},
+		"the node takes no pods":    {nodes: [][]*v1.Pod{{ranked("b1", 0, "4", 0)}}, closed: 1},
+		"a profile without preemption": {nodes: [][]*v1.Pod{{ranked("b1", 0, "4", 0)}},
+			profile: "{postFilter: {disabled: [{name: DefaultPreemption}]}, multiPoint: {disabled: [{name: DefaultPreemption}]}}"},
 
 		"fewest violations of budgets": {
 			nodes:   [][]*v1.Pod{{ranked("a1", 0, "4", 0)}, {ranked("b1", 5, "4", 0)}},
@@ -66,17 +70,22 @@ func TestPreemption(t *testing.T) {
 			nodes: [][]*v1.Pod{{ranked("a1", 0, "4", 0)}}, budgets: []*policyv1.PodDisruptionBudget{budgetOver("a", 0)}, want: "1: a1, violating 1",
 		},
 		"a pod that a budget protects is spared": {
-			nodes: [][]*v1.Pod{{ranked("a1", 0, "2", 0), ranked("b1", 5, "2", 0)}}, budgets: []*policyv1.PodDisruptionBudget{budgetOver("a", 0)}, want: "1: b1",
+			nodes: [][]*v1.Pod{{ranked("a1", 0, "2", 0), ranked("b1", 5, "2", 0)}}, budgets: []*policyv1.PodDisruptionBudget{budgetOver("a", 0)},
+			want: "1: b1",
 		},
-		"lowest of the highest priorities": {nodes: [][]*v1.Pod{{ranked("a1", 3, "4", 0)}, {ranked("b1", 2, "2", 0), ranked("b2", 2, "2", 0)}}, want: "2: b2"},
-		"smallest sum of priorities":       {nodes: [][]*v1.Pod{{ranked("a1", 3, "3", 0), ranked("a2", 3, "1", 0)}, {ranked("b1", 3, "1", 0), ranked("b2", 2, "3", 0)}}, want: "2: b2"},
-		"fewest victims":                   {nodes: [][]*v1.Pod{{ranked("a1", 1, "1500m", 1), ranked("a2", 1, "1500m", 0), ranked("a3", 1, "1", 2)}, {ranked("b1", 1, "4", 0)}}, want: "2: b1"},
-		"latest start":                     {nodes: [][]*v1.Pod{{ranked("a1", 1, "4", 1)}, {ranked("b1", 1, "4", 2)}, {ranked("c1", 1, "4", 0)}}, want: "2: b1"},
+		"lowest of the highest priorities": {nodes: [][]*v1.Pod{{ranked("a1", 3, "4", 0)}, {ranked("b1", 2, "2", 0), ranked("b2", 2, "2", 0)}},
+			want: "2: b2"},
+		"smallest sum of priorities": {nodes: [][]*v1.Pod{{ranked("a1", 3, "3", 0), ranked("a2", 3, "1", 0)},
+			{ranked("b1", 3, "1", 0), ranked("b2", 2, "3", 0)}}, want: "2: b2"},
+		"fewest victims": {nodes: [][]*v1.Pod{{ranked("a1", 1, "1500m", 1), ranked("a2", 1, "1500m", 0), ranked("a3", 1, "1", 2)},
+			{ranked("b1", 1, "4", 0)}}, want: "2: b1"},
+		"latest start": {nodes: [][]*v1.Pod{{ranked("a1", 1, "4", 1)}, {ranked("b1", 1, "4", 2)}, {ranked("c1", 1, "4", 0)}}, want: "2: b1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{}
 			if c.profile != "" {
-				o.Configuration = []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: " + c.profile + "}]\n")
+				o.Configuration = []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: " +
+					c.profile + "}]\n")
 			}
 			checker, err := New(t.Context(), o)
 			if err != nil {
@@ -111,7 +120,8 @@ func TestPreemption(t *testing.T) {
 
 func fourCores(name string) *v1.Node {
 	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{
-		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")},
+		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"),
+			v1.ResourcePods: resource.MustParse("110")},
 	}}
 }
 
@@ -138,7 +148,8 @@ func TestPreemptionIsThatOfTheScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := newNaive(t, owners()...)
-	plugin, err := defaultpreemption.New(t.Context(), &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}, o.fw, feature.Features{})
+	plugin, err := defaultpreemption.New(t.Context(), &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 10,
+		MinCandidateNodesAbsolute: 100}, o.fw, feature.Features{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +204,8 @@ func TestPreemptionIsThatOfTheScheduler(t *testing.T) {
 }
 
 // preempted are the candidates of the scheduler, or that the pod fits on a node as it is.
-func (o *naive) preempted(t *testing.T, plugin *defaultpreemption.DefaultPreemption, w naiveCluster, closed int, pod *v1.Pod, budgets []*policyv1.PodDisruptionBudget) (candidates []preemption.Candidate, fits bool) {
+func (o *naive) preempted(t *testing.T, plugin *defaultpreemption.DefaultPreemption, w naiveCluster, closed int, pod *v1.Pod,
+	budgets []*policyv1.PodDisruptionBudget) (candidates []preemption.Candidate, fits bool) {
 	t.Helper()
 	snap := o.show(w)
 	state := framework.NewCycleState()

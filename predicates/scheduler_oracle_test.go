@@ -57,7 +57,8 @@ func (d *dice) scheduled() *v1.Pod {
 		p.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = d.weighted()
 	}
 	if d.one(6) {
-		p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: "slow", Operator: v1.TolerationOpExists, Effect: v1.TaintEffectPreferNoSchedule})
+		p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: "slow", Operator: v1.TolerationOpExists,
+			Effect: v1.TaintEffectPreferNoSchedule})
 	}
 	return p
 }
@@ -74,9 +75,10 @@ func (d *dice) preferredNodes(with *v1.NodeAffinity) *v1.NodeAffinity {
 		with = &v1.NodeAffinity{}
 	}
 	for range 1 + d.IntN(2) {
-		with.PreferredDuringSchedulingIgnoredDuringExecution = append(with.PreferredDuringSchedulingIgnoredDuringExecution, v1.PreferredSchedulingTerm{
-			Weight: int32(1 + d.IntN(100)), Preference: d.nodeAffinity().RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0],
-		})
+		with.PreferredDuringSchedulingIgnoredDuringExecution = append(with.PreferredDuringSchedulingIgnoredDuringExecution,
+			v1.PreferredSchedulingTerm{
+				Weight: int32(1 + d.IntN(100)), Preference: d.nodeAffinity().RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0],
+			})
 	}
 	return with
 }
@@ -98,7 +100,8 @@ func (d *dice) population() naiveCluster {
 	w := naiveCluster(d.nodes(1 + d.IntN(9)))
 	for i := range w {
 		if d.one(4) {
-			w[i].Node.Spec.Taints = append(w[i].Node.Spec.Taints, v1.Taint{Key: "slow", Value: d.of("x", "y"), Effect: v1.TaintEffectPreferNoSchedule})
+			w[i].Node.Spec.Taints = append(w[i].Node.Spec.Taints,
+				v1.Taint{Key: "slow", Value: d.of("x", "y"), Effect: v1.TaintEffectPreferNoSchedule})
 		}
 		if d.one(8) {
 			w[i].Node.Spec.Taints = append(w[i].Node.Spec.Taints, v1.Taint{Key: "old", Effect: v1.TaintEffectPreferNoSchedule})

@@ -35,21 +35,26 @@ func (d *volumeDice) classes() {
 		AllowedTopologies: []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
 			{Key: "topology.ebs.csi.aws.com/zone", Values: []string{"z1", "z2"}}}}}})
 	d.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "counted"}, Provisioner: "lvm", VolumeBindingMode: mode})
-	d.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Provisioner: ebs, VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate)})
+	d.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Provisioner: ebs,
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate)})
 	d.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Provisioner: "kubernetes.io/aws-ebs", VolumeBindingMode: mode})
 	d.add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "lvm"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true)}})
 	for _, zone := range []string{"z1", "z2"} {
-		d.add(&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "in-" + zone}, StorageClassName: "counted",
-			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelTopologyZone: zone}}, Capacity: ptr.To(resource.MustParse(d.of("1Gi", "10Gi")))})
+		d.add(&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "in-" + zone},
+			StorageClassName: "counted",
+			NodeTopology:     &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelTopologyZone: zone}},
+			Capacity:         ptr.To(resource.MustParse(d.of("1Gi", "10Gi")))})
 	}
 }
 
 // claim draws a claim, with its volume where it is bound.
 func (d *volumeDice) claim(name string) {
-	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: v1.PersistentVolumeClaimSpec{
-		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-		Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse(d.of("1Gi", "5Gi", "20Gi"))}},
-	}}
+	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec: v1.PersistentVolumeClaimSpec{
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse(d.of("1Gi", "5Gi",
+				"20Gi"))}},
+		}}
 	if d.one(5) {
 		c.Spec.AccessModes[0] = v1.ReadWriteOncePod
 	}
@@ -74,10 +79,12 @@ func (d *volumeDice) boundVolume(c *v1.PersistentVolumeClaim) {
 	if d.one(12) {
 		return // gone
 	}
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: c.Spec.VolumeName, Labels: map[string]string{}}, Spec: v1.PersistentVolumeSpec{
-		StorageClassName: "late", ClaimRef: &v1.ObjectReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: d.of(ebs, ebs, files), VolumeHandle: c.Name}},
-	}}
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: c.Spec.VolumeName, Labels: map[string]string{}},
+		Spec: v1.PersistentVolumeSpec{
+			StorageClassName: "late", ClaimRef: &v1.ObjectReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+			PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: d.of(ebs, ebs, files),
+				VolumeHandle: c.Name}},
+		}}
 	if d.one(2) {
 		pv.Status.Phase = v1.VolumeBound
 	}
@@ -93,7 +100,8 @@ func (d *volumeDice) boundVolume(c *v1.PersistentVolumeClaim) {
 			{Key: d.of(v1.LabelTopologyZone, "topology.ebs.csi.aws.com/zone"), Operator: v1.NodeSelectorOpIn, Values: []string{zone}}}}}}}
 	}
 	if d.one(6) {
-		pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://" + zone + "/vol-" + c.Name}}
+		pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://" +
+			zone + "/vol-" + c.Name}}
 	}
 	d.add(pv)
 }
@@ -179,7 +187,8 @@ func (d *volumeDice) copyOf(name, pod string) string {
 // csiNode draws what the drivers say of a node.
 func (d *volumeDice) csiNode(name string) *storagev1.CSINode {
 	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-		{Name: ebs, TopologyKeys: []string{"topology.ebs.csi.aws.com/zone"}, Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(1 + d.IntN(4)))}},
+		{Name: ebs, TopologyKeys: []string{"topology.ebs.csi.aws.com/zone"},
+			Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(1 + d.IntN(4)))}},
 		{Name: files},
 	}}}
 }
@@ -206,9 +215,11 @@ func (d *volumeDice) node(name string, carrying int) Node {
 func (d *volumeDice) attachment(node string, i int) {
 	volumes := slices.DeleteFunc(slices.Clone(d.objects), func(o runtime.Object) bool { _, ok := o.(*v1.PersistentVolume); return !ok })
 	if len(volumes) > 0 {
-		d.add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("va-%s-%d", node, i)}, Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: ebs, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volumes[d.IntN(len(volumes))].(*v1.PersistentVolume).Name},
-		}})
+		d.add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("va-%s-%d", node, i)},
+			Spec: storagev1.VolumeAttachmentSpec{
+				Attacher: ebs, NodeName: node,
+				Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volumes[d.IntN(len(volumes))].(*v1.PersistentVolume).Name},
+			}})
 	}
 }
 

@@ -15,9 +15,11 @@ import (
 func bound(name string, mode v1.PersistentVolumeAccessMode) []runtime.Object {
 	return []runtime.Object{
 		&v1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
-			Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "pv-" + name, StorageClassName: ptr.To(""), AccessModes: []v1.PersistentVolumeAccessMode{mode}},
-			Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+				Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+			Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv-" + name, StorageClassName: ptr.To(""),
+				AccessModes: []v1.PersistentVolumeAccessMode{mode}},
+			Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
 		},
 		&v1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name},
@@ -36,11 +38,13 @@ func volumeObjects() []runtime.Object {
 		&storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "example.com/disk",
 			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
-			AllowedTopologies: []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "rack", Values: []string{"r1"}}}}},
+			AllowedTopologies: []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "rack",
+				Values: []string{"r1"}}}}},
 		},
 		&v1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unbound"},
-			Spec:       v1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("late"), AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}},
+			Spec: v1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("late"),
+				AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}},
 		})
 }
 
@@ -63,10 +67,12 @@ func TestVolumesOfKnownClaimsDecideWhereAPodFits(t *testing.T) {
 		"made with the pod": {aPod(func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 		}), aNode("t"), []Reason{
-			{"VolumeBinding", `waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch" (not among the objects the checker was given)`}}},
+			{"VolumeBinding",
+				`waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch" (not among the objects the checker was given)`}}},
 		"device claim": {aPod(func(p *v1.Pod) {
 			p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
-		}), aNode("t"), []Reason{{"DynamicResources", `could not find ResourceClaim "default/gpu" (devices of the resource.k8s.io API are not simulated)`}}},
+		}), aNode("t"), []Reason{{"DynamicResources",
+			`could not find ResourceClaim "default/gpu" (devices of the resource.k8s.io API are not simulated)`}}},
 	} {
 		f, err := c.Fits(nil, []Node{tc.template}, []*v1.Pod{tc.pod})
 		if err != nil {
@@ -102,7 +108,8 @@ func TestPodsWithVolumesArePlacedWhereTheVolumeIs(t *testing.T) {
 func TestTemplatesWithUnlikeNumbersOfFreeVolumesAreNotOfOneClass(t *testing.T) {
 	t.Parallel()
 	objects := []runtime.Object{&storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+		ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 	}}
 	for name, zone := range map[string]string{"one": "a", "two": "b", "three": "b"} {
 		pv := bound(name, v1.ReadWriteOnce)[1].(*v1.PersistentVolume)
@@ -158,24 +165,27 @@ func TestClaimsAreBoundWhereTheirPodRuns(t *testing.T) {
 		reach  bool   // whether it reaches the volume
 		drives []storagev1.CSINodeDriver
 	}{
-		"a disk of AWS, the same zone":       {storagev1.StorageClass{Provisioner: "ebs.csi.aws.com"}, "a", true, nil},
-		"a disk of AWS, another zone":        {storagev1.StorageClass{Provisioner: "ebs.csi.aws.com"}, "b", false, nil},
-		"the in-tree plugin, another zone":   {storagev1.StorageClass{Provisioner: "kubernetes.io/aws-ebs"}, "b", false, nil},
-		"a disk of Azure, another zone":      {storagev1.StorageClass{Provisioner: "disk.csi.azure.com"}, "b", false, nil},
-		"a disk of Azure in all zones":       {storagev1.StorageClass{Provisioner: "disk.csi.azure.com", Parameters: map[string]string{"skuName": "Premium_ZRS"}}, "b", true, nil},
-		"a disk of Google, another zone":     {storagev1.StorageClass{Provisioner: "pd.csi.storage.gke.io"}, "b", false, nil},
-		"a regional disk, its other zone":    {regional("a", "b"), "b", true, nil},
-		"a regional disk, a third zone":      {regional("a", "b"), "c", false, nil},
-		"files, another zone":                {storagev1.StorageClass{Provisioner: "efs.csi.aws.com"}, "b", true, nil},
-		"an unknown driver, another zone":    {storagev1.StorageClass{Provisioner: "example.com/disk"}, "b", false, nil},
-		"a driver that tells of its regions": {storagev1.StorageClass{Provisioner: "example.com/disk"}, "b", true, []storagev1.CSINodeDriver{{Name: "example.com/disk", TopologyKeys: []string{v1.LabelTopologyRegion}}}},
+		"a disk of AWS, the same zone":     {storagev1.StorageClass{Provisioner: "ebs.csi.aws.com"}, "a", true, nil},
+		"a disk of AWS, another zone":      {storagev1.StorageClass{Provisioner: "ebs.csi.aws.com"}, "b", false, nil},
+		"the in-tree plugin, another zone": {storagev1.StorageClass{Provisioner: "kubernetes.io/aws-ebs"}, "b", false, nil},
+		"a disk of Azure, another zone":    {storagev1.StorageClass{Provisioner: "disk.csi.azure.com"}, "b", false, nil},
+		"a disk of Azure in all zones": {storagev1.StorageClass{Provisioner: "disk.csi.azure.com",
+			Parameters: map[string]string{"skuName": "Premium_ZRS"}}, "b", true, nil},
+		"a disk of Google, another zone":  {storagev1.StorageClass{Provisioner: "pd.csi.storage.gke.io"}, "b", false, nil},
+		"a regional disk, its other zone": {regional("a", "b"), "b", true, nil},
+		"a regional disk, a third zone":   {regional("a", "b"), "c", false, nil},
+		"files, another zone":             {storagev1.StorageClass{Provisioner: "efs.csi.aws.com"}, "b", true, nil},
+		"an unknown driver, another zone": {storagev1.StorageClass{Provisioner: "example.com/disk"}, "b", false, nil},
+		"a driver that tells of its regions": {storagev1.StorageClass{Provisioner: "example.com/disk"}, "b", true,
+			[]storagev1.CSINodeDriver{{Name: "example.com/disk", TopologyKeys: []string{v1.LabelTopologyRegion}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.class.Name, tc.class.VolumeBindingMode = "late", mode
 			c := newChecker(t, Options{Objects: []runtime.Object{
 				&tc.class,
-				&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("late")}},
+				&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
+					Spec: v1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("late")}},
 				&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: storagev1.CSINodeSpec{Drivers: tc.drives}},
 			}})
 			region := nodeLabel(v1.LabelTopologyRegion, "r")
@@ -194,6 +204,7 @@ func TestClaimsAreBoundWhereTheirPodRuns(t *testing.T) {
 func regional(zones ...string) storagev1.StorageClass {
 	return storagev1.StorageClass{
 		Provisioner: "pd.csi.storage.gke.io", Parameters: map[string]string{"replication-type": "regional-pd"},
-		AllowedTopologies: []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "topology.gke.io/zone", Values: zones}}}},
+		AllowedTopologies: []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "topology.gke.io/zone",
+			Values: zones}}}},
 	}
 }

@@ -20,12 +20,14 @@ func Example() {
 	waits := podhealth.Pod{Created: created, Phase: v1.PodPending}
 	timeout, stabilization := 5*time.Minute, 5*time.Minute
 
-	a := &replica.Target{Now: replica.Observe(replica.Health{}, 6, podhealth.Count([]podhealth.Pod{runs, runs, runs, runs, waits, waits}, timeout, timer.Now), &timer)}
+	a := &replica.Target{Now: replica.Observe(replica.Health{}, 6, podhealth.Count([]podhealth.Pod{runs, runs, runs, runs, waits, waits},
+		timeout, timer.Now), &timer)}
 	b := &replica.Target{Now: replica.Observe(replica.Health{}, 0, podhealth.Count(nil, timeout, timer.Now), &timer)}
 	replica.Learn([]*replica.Target{a, b}, stabilization, &timer)
 	fmt.Printf("a runs %d of %d and is able to run %d\n", a.Now.Running, a.Now.Size, *a.Now.Capacity)
 
-	request := apportion.Request{Replicas: 6, Policy: apportion.Priority, Pending: apportion.Trim, Targets: []apportion.Target{{Name: "a"}, {Name: "b"}}}
+	request := apportion.Request{Replicas: 6, Policy: apportion.Priority, Pending: apportion.Trim,
+		Targets: []apportion.Target{{Name: "a"}, {Name: "b"}}}
 	a.Limit(&request.Targets[0])
 	b.Limit(&request.Targets[1])
 	result, err := apportion.Distribute(request)

@@ -62,7 +62,8 @@ func (h *Health) Resize(size int32, timeout time.Duration, t *podhealth.Timer) {
 
 // notAfter returns the health without times in the future.
 func (h Health) notAfter(now time.Time) Health {
-	h.BelowSizeSince, h.BlockedSince, h.FineSince = podhealth.NotAfter(h.BelowSizeSince, now), podhealth.NotAfter(h.BlockedSince, now), podhealth.NotAfter(h.FineSince, now)
+	h.BelowSizeSince, h.BlockedSince, h.FineSince = podhealth.NotAfter(h.BelowSizeSince, now), podhealth.NotAfter(h.BlockedSince, now),
+		podhealth.NotAfter(h.FineSince, now)
 	return h
 }
 

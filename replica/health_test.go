@@ -50,8 +50,9 @@ func TestObserve(t *testing.T) {
 		"one is not created":               {size: 3, pods: pods(2, 0), running: 2, next: timeout + 1},
 		"one is not created for some time": {before: short(time.Minute), size: 3, pods: pods(2, 0), running: 2, next: timeout - time.Minute + 1},
 		"one is not created in time":       {before: short(timeout + time.Second), size: 3, pods: pods(2, 0), running: 2, notStarted: 1},
-		"one is new, the target short":     {before: short(timeout + time.Second), size: 3, pods: append(pods(2, 0), young), running: 2, notStarted: 1},
-		"a time in the future":             {before: short(-time.Hour), size: 3, pods: pods(2, 0), running: 2, next: timeout + 1},
+		"one is new, the target short": {before: short(timeout + time.Second), size: 3, pods: append(pods(2, 0), young), running: 2,
+			notStarted: 1},
+		"a time in the future": {before: short(-time.Hour), size: 3, pods: pods(2, 0), running: 2, next: timeout + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timer := podhealth.Timer{Now: noon}

@@ -135,7 +135,8 @@ func TestCapacityIsLearnedAtOnceAndForgottenLate(t *testing.T) {
 		targets := make([]*Target, rapid.IntRange(1, 4).Draw(t, "targets"))
 		for i := range targets {
 			before, size, all := observed(t)
-			targets[i] = &Target{Before: before, Now: observe(before, size, all, timeout, &podhealth.Timer{Now: noon}), Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0}
+			targets[i] = &Target{Before: before, Now: observe(before, size, all, timeout, &podhealth.Timer{Now: noon}),
+				Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0}
 		}
 		Learn(targets, stable, &podhealth.Timer{Now: noon})
 		for _, target := range targets {
@@ -168,7 +169,8 @@ func TestPendingIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Int64Range(0, 20)
 		h := anyHealth(t)
-		request := apportion.Request{Replicas: number.Draw(t, "replicas"), Targets: []apportion.Target{{Name: "a"}, {Name: "b", Weight: new(number.Draw(t, "weight"))}}}
+		request := apportion.Request{Replicas: number.Draw(t, "replicas"),
+			Targets: []apportion.Target{{Name: "a"}, {Name: "b", Weight: new(number.Draw(t, "weight"))}}}
 		for i := range request.Targets {
 			request.Targets[i].Max = new(number.Draw(t, "max"))
 		}

@@ -24,8 +24,10 @@ func TestSmallerSizesCountUntilTheyAreActedOn(t *testing.T) {
 		"at the beginning": {{size: 5, acted: none}},
 		"more":             {{size: 5}, {size: 9, acted: none}},
 		"fewer":            {{size: 9}, {size: 5, acted: none}},
-		"more again":       {{size: 9}, {size: 5, acted: none}, {after: patience - 2, size: 9, acted: none, want: 5, left: 2}, {after: 2, size: 9, acted: none}},
-		"it is acted on":   {{size: 9}, {size: 5, acted: none}, {after: 1, size: 5, acted: all}, {after: lag, size: 5, acted: all}, {size: 9, acted: all}},
+		"more again": {{size: 9}, {size: 5, acted: none}, {after: patience - 2, size: 9, acted: none, want: 5, left: 2},
+			{after: 2, size: 9, acted: none}},
+		"it is acted on": {{size: 9}, {size: 5, acted: none}, {after: 1, size: 5, acted: all}, {after: lag, size: 5, acted: all},
+			{size: 9, acted: all}},
 		"that may be old": {
 			{size: 9}, {size: 5, acted: none}, {after: lag, size: 5, acted: all}, {size: 9, acted: all, want: 5, left: lag},
 			{after: lag - 1, size: 9, acted: all, want: 5, left: 1}, {after: 1, size: 9, acted: all},
@@ -35,11 +37,14 @@ func TestSmallerSizesCountUntilTheyAreActedOn(t *testing.T) {
 			{after: 1, size: 9, acted: all, want: 5, left: lag}, {after: lag, size: 9, acted: all},
 		},
 		"more than once": {
-			{size: 9}, {size: 5, acted: none}, {after: 1, size: 8, acted: none, want: 5, left: patience - 1}, {after: 1, size: 7, acted: none, want: 5, left: patience - 2},
-			{size: 9, acted: none, want: 5, left: patience - 2}, {after: patience - 2, size: 9, acted: none, want: 7, left: 2}, {after: 2, size: 9, acted: none},
+			{size: 9}, {size: 5, acted: none}, {after: 1, size: 8, acted: none, want: 5, left: patience - 1},
+			{after: 1, size: 7, acted: none, want: 5, left: patience - 2},
+			{size: 9, acted: none, want: 5, left: patience - 2}, {after: patience - 2, size: 9, acted: none, want: 7, left: 2},
+			{after: 2, size: 9, acted: none},
 		},
 		"one of them is": {
-			{size: 9}, {size: 7, acted: none}, {size: 5, acted: none}, {size: 9, acted: 7, want: 5, left: lag}, {after: lag, size: 9, acted: 7, want: 5, left: patience - lag},
+			{size: 9}, {size: 7, acted: none}, {size: 5, acted: none}, {size: 9, acted: 7, want: 5, left: lag},
+			{after: lag, size: 9, acted: 7, want: 5, left: patience - lag},
 		},
 	} {
 		var s Sizes

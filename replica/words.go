@@ -60,7 +60,8 @@ func (h Health) Fallback(events *podhealth.Events, noun, name string, before *in
 	}
 	switch was := before != nil; {
 	case h.Capacity != nil && !was:
-		add(v1.EventTypeWarning, ReasonFallbackStarted, "runs %d of %s, some have not started in time", h.Running, spelling.Count(size, "replica"))
+		add(v1.EventTypeWarning, ReasonFallbackStarted, "runs %d of %s, some have not started in time", h.Running,
+			spelling.Count(size, "replica"))
 	case h.Capacity == nil && was && h.Running > 0:
 		add(v1.EventTypeNormal, ReasonFallbackEnded, "runs %s again", spelling.Count(h.Running, "replica"))
 	case h.Capacity == nil && was:

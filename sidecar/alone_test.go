@@ -28,7 +28,8 @@ func (o *outcome) String() string {
 	for _, n := range o.orders {
 		ordered += n
 	}
-	return fmt.Sprintf("all pods run after %s, they waited %s, sizes %v, %d nodes ordered %v, at most %d at once", o.running, o.waited, o.sizes, ordered, o.orders, o.most)
+	return fmt.Sprintf("all pods run after %s, they waited %s, sizes %v, %d nodes ordered %v, at most %d at once", o.running, o.waited,
+		o.sizes, ordered, o.orders, o.most)
 }
 
 // observe runs a world for so long.
@@ -116,7 +117,8 @@ func TestAMemberThatDoesNotDeliver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays for long")
 	}
-	for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters, fake.NeverReady} {
+	for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters,
+		fake.NeverReady} {
 		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
 			for _, end := range []time.Duration{0, 20 * time.Minute} {
 				t.Run(fmt.Sprintf("%s, provision time %s, until %s", mode, limit, end), func(t *testing.T) {
@@ -154,7 +156,8 @@ func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 						s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []v1alpha1.Outage{{
 							Zones: []string{"b"}, Mode: mode, FaultWindow: during(begin, end),
 						}}}, batches: []batch{
-							{At: 3 * time.Second, Pods: podsOf("p", 15, 1)}, {At: 70 * time.Second, Pods: podsOf("q", 9, 1)}, {At: 4 * time.Minute, Pods: podsOf("r", 9, 1)},
+							{At: 3 * time.Second, Pods: podsOf("p", 15, 1)}, {At: 70 * time.Second, Pods: podsOf("q", 9, 1)},
+							{At: 4 * time.Minute, Pods: podsOf("r", 9, 1)},
 						}}
 						s.bindDelay = 5 * time.Second // so that pods wait for nodes that are lost again
 						neverWorse(t, s.provisioned(limit), 45*time.Minute)
@@ -208,7 +211,8 @@ func TestNodesThatWereReadyAreNoUndeliveredOnes(t *testing.T) {
 		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 6*time.Minute + 30*time.Second, Pods: podsOf("q", 15, 1)},
 	}}.provisioned(90 * time.Second)
 	w := newHarness(t, s)
-	if o, alone := w.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop || !slices.Equal(o.sizes, []int{8, 8, 8}) {
+	if o, alone := w.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop ||
+		!slices.Equal(o.sizes, []int{8, 8, 8}) {
 		t.Errorf("with the sidecar %s\nCluster Autoscaler alone: %s\n%s", o, alone, w.log())
 	}
 	if events["MemberBackedOff"] > 0 {
@@ -223,7 +227,8 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 	s := setup{seed: 1, sidecar: sidecar.Options{Recorder: events}, cloud: fake.Config{Groups: zones(0, 0, 0), StockOuts: []v1alpha1.StockOut{{
 		Groups: []string{"b"}, FaultWindow: during(0, 5*time.Minute), Mode: fake.NeverRegisters,
 	}}}, batches: []batch{
-		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 9, 1)}, {At: 12 * time.Minute, Pods: podsOf("r", 9, 1)},
+		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 9, 1)},
+		{At: 12 * time.Minute, Pods: podsOf("r", 9, 1)},
 	}}
 	w := newHarness(t, s.provisioned(2*time.Minute))
 	for _, step := range []struct {
@@ -239,7 +244,8 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 		w.ca.Run(step.at)
 		state := w.ca.State()
 		b := w.front.Status().Groups[1]
-		if fmt.Sprint(sorted(state.Sizes())) != fmt.Sprint(sorted(step.sizes)) || !strings.HasPrefix(b.Backoff, step.told) || (b.Backoff == "") != (step.told == "") {
+		if fmt.Sprint(sorted(state.Sizes())) != fmt.Sprint(sorted(step.sizes)) || !strings.HasPrefix(b.Backoff, step.told) ||
+			(b.Backoff == "") != (step.told == "") {
 			t.Errorf("after %s: sizes %v, want %v; b is %+v\n%s", step.at, state.Sizes(), step.sizes, b, w.log())
 		}
 	}

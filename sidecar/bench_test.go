@@ -52,7 +52,8 @@ func fleet(groups, nodes int) fake.Config {
 			template.Labels[fmt.Sprint("example.com/label-", j)] = "value"
 		}
 		config.Groups = append(config.Groups, fake.Group{
-			ID: fmt.Sprintf("group-%04d", i), Size: size, MaxSize: size + 100, ReadyDelay: time.Hour, Template: cloudprovider.Template{Node: template},
+			ID: fmt.Sprintf("group-%04d", i), Size: size, MaxSize: size + 100, ReadyDelay: time.Hour,
+			Template: cloudprovider.Template{Node: template},
 		})
 	}
 	return config
@@ -145,7 +146,8 @@ func stored(i int, set string) *v1.Pod {
 	app := fmt.Sprint("app-", i/25)
 	container := v1.Container{
 		Name: "main", Image: "registry.example/team/" + app + "@sha256:" + strings.Repeat("0a1b2c3d", 8),
-		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("2Gi")}},
+		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
+			v1.ResourceMemory: resource.MustParse("2Gi")}},
 	}
 	for j := range 20 {
 		container.Env = append(container.Env, v1.EnvVar{Name: fmt.Sprint("SETTING_", j), Value: "a value of " + app})
@@ -153,7 +155,8 @@ func stored(i int, set string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("%s-%05d", app, i), Namespace: "shop", UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)),
-			CreationTimestamp: metav1.Unix(1_800_000_000, 0), Labels: map[string]string{"app.kubernetes.io/name": app, "pod-template-hash": "7d9c5b8f6"},
+			CreationTimestamp: metav1.Unix(1_800_000_000, 0), Labels: map[string]string{"app.kubernetes.io/name": app,
+				"pod-template-hash": "7d9c5b8f6"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(app)}},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
@@ -166,7 +169,8 @@ func stored(i int, set string) *v1.Pod {
 			Tolerations:  []v1.Toleration{{Key: v1.TaintNodeNotReady, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}},
 		},
 		Status: v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{
-			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: "0/300 nodes are available. " + strings.Repeat("preemption: not helpful. ", 10),
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: "0/300 nodes are available. " +
+				strings.Repeat("preemption: not helpful. ", 10),
 		}}},
 	}
 }

@@ -40,14 +40,16 @@ func mixedFleet(seed uint64, until time.Duration, faults bool) setup {
 	if faults {
 		for _, mode := range []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters} {
 			from := time.Duration(r.Int64N(int64(until)))
-			out := v1alpha1.StockOut{Groups: []string{s.cloud.Groups[r.IntN(40)].ID, s.cloud.Groups[r.IntN(40)].ID}, Mode: mode, FaultWindow: during(from, from+3*time.Minute)}
+			out := v1alpha1.StockOut{Groups: []string{s.cloud.Groups[r.IntN(40)].ID, s.cloud.Groups[r.IntN(40)].ID}, Mode: mode,
+				FaultWindow: during(from, from+3*time.Minute)}
 			if mode == v1alpha1.StockOutFail {
 				out.FailAfter = lasting(10 * time.Second)
 			}
 			s.cloud.StockOuts = append(s.cloud.StockOuts, out)
 		}
 		from := time.Duration(r.Int64N(int64(until)))
-		s.cloud.Calls = append(s.cloud.Calls, v1alpha1.CallFault{Methods: []string{fake.MethodNodes}, FaultWindow: during(from, from+time.Minute), Error: "not now"})
+		s.cloud.Calls = append(s.cloud.Calls, v1alpha1.CallFault{Methods: []string{fake.MethodNodes}, FaultWindow: during(from, from+time.Minute),
+			Error: "not now"})
 	}
 	return s.provisioned(5 * time.Minute)
 }
@@ -101,6 +103,7 @@ func TestInstancesAreListedNoMoreOftenThanByClusterAutoscaler(t *testing.T) {
 		if len(listed) > len(without) {
 			t.Errorf("seed %d: %d listings, Cluster Autoscaler alone made %d", seed, len(listed), len(without))
 		}
-		t.Logf("seed %d: %d groups in %d loops: alone %d listings, with the sidecar %d, where Cluster Autoscaler asked %d times", seed, len(s.cloud.Groups), len(loops), len(without), len(listed), len(asked))
+		t.Logf("seed %d: %d groups in %d loops: alone %d listings, with the sidecar %d, where Cluster Autoscaler asked %d times", seed,
+			len(s.cloud.Groups), len(loops), len(without), len(listed), len(asked))
 	}
 }

@@ -315,7 +315,8 @@ func (c *cluster) schedule() {
 	for i, node := range c.nodes {
 		if c.deleting[node.Name] {
 			marked := *node
-			marked.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: v1.TaintEffectNoSchedule})
+			marked.Spec.Taints = append(slices.Clip(node.Spec.Taints),
+				v1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: v1.TaintEffectNoSchedule})
 			c.nodes[i] = &marked
 		}
 		exists[node.Name] = true

@@ -32,7 +32,8 @@ func TestCountNodes(t *testing.T) {
 	}{
 		{
 			"by zone", map[string]*v1.Node{"a": labelled(zone, "a", "os", "linux"), "b": labelled(zone, "b", "os", "linux")},
-			[]*v1.Node{ready(labelled(zone, "a")), labelled(zone, "a", "os", "other"), ready(labelled(zone, "b")), labelled(zone, "c")}, "a 2/1, b 1/1, ",
+			[]*v1.Node{ready(labelled(zone, "a")), labelled(zone, "a", "os", "other"), ready(labelled(zone, "b")), labelled(zone, "c")},
+			"a 2/1, b 1/1, ",
 		},
 		{
 			"by the name of the group", map[string]*v1.Node{"a": labelled(zone, "a", "pool", "x"), "b": labelled(zone, "a", "pool", "y")},
@@ -48,7 +49,8 @@ func TestCountNodes(t *testing.T) {
 		},
 		{
 			"each node has a label of its own", map[string]*v1.Node{"a": labelled(zone, "a", "id", "1"), "b": labelled(zone, "b", "id", "2")},
-			[]*v1.Node{labelled(zone, "a", "id", "1"), labelled(zone, "a", "id", "3"), labelled(zone, "b", "id", "2"), labelled(zone, "b", "id", "4"), labelled(zone, "b", "id", "5")}, "a 2/0, b 3/0, ",
+			[]*v1.Node{labelled(zone, "a", "id", "1"), labelled(zone, "a", "id", "3"), labelled(zone, "b", "id", "2"),
+				labelled(zone, "b", "id", "4"), labelled(zone, "b", "id", "5")}, "a 2/0, b 3/0, ",
 		},
 		{"no group", nil, []*v1.Node{labelled(zone, "a")}, ""},
 	} {

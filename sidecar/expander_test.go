@@ -24,8 +24,10 @@ import (
 func zoneQuestion() expander.Question {
 	q := expander.Question{Nodes: map[string]*v1.Node{}, Pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: types.UID("p")}}}}
 	for _, zone := range []string{"a", "b", "c"} {
-		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110")}
-		q.Nodes[zone] = &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}}, Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}
+		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"),
+			v1.ResourcePods: resource.MustParse("110")}
+		q.Nodes[zone] = &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
+			Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}
 		q.Options = append(q.Options, expander.Offer{Group: zone, NodeCount: 1, Pods: []int{0}})
 	}
 	return q
@@ -82,7 +84,8 @@ func TestExpanderAlone(t *testing.T) {
 		if warnings := strings.Join(status.Warnings, "; "); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
 			t.Errorf("%s: warnings %q, want %q", c.name, warnings, c.warning)
 		}
-		if len(status.Decisions) == 0 || status.Decisions[0].Group != got[len(got)-1:] || status.Mode != string(steering.Choosing) || !status.Ready {
+		if len(status.Decisions) == 0 || status.Decisions[0].Group != got[len(got)-1:] || status.Mode != string(steering.Choosing) ||
+			!status.Ready {
 			t.Errorf("%s: status %+v", c.name, status)
 		}
 	}

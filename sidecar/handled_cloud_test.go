@@ -120,7 +120,10 @@ func TestGroupsChange(t *testing.T) {
 			s, passed := ten(), false
 			s.fault = after(1, func(*harness) { passed = true })
 			got, w := trial{setup: s, prepare: func(w *harness) {
-				w.startSidecar(&shifting{Cloud: w.cloud, groups: func(g cloudprovider.NodeGroup) (cloudprovider.NodeGroup, bool) { return tt.shift(g, passed) }})
+				w.startSidecar(&shifting{Cloud: w.cloud, groups: func(g cloudprovider.NodeGroup) (cloudprovider.NodeGroup,
+					bool) {
+					return tt.shift(g, passed)
+				}})
 			}}.run(t)
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("sizes %v, want %v\n%s", got, tt.want, w.log())
@@ -192,7 +195,8 @@ func (w *harness) changes() []string {
 	var out []string
 	for _, c := range w.cloud.Calls() {
 		if slices.Contains([]string{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, c.Method) {
-			out = append(out, fmt.Sprint(c.At.Sub(start), " ", c.Method, " ", c.Group, " ", c.Delta, " ", slices.Sorted(slices.Values(c.Nodes)), " ", c.Error))
+			out = append(out, fmt.Sprint(c.At.Sub(start), " ", c.Method, " ", c.Group, " ", c.Delta, " ", slices.Sorted(slices.Values(c.Nodes)), " ",
+				c.Error))
 		}
 	}
 	return out
@@ -316,8 +320,9 @@ func TestInferredReadiness(t *testing.T) {
 		"sidecar restarts after the first grant":   {func(s *setup) { s.fault = after(1, func(w *harness) { inferred(w) }) }, []int{10, 10, 10}},
 		"sidecar restarts after the second grant":  {func(s *setup) { s.fault = after(2, func(w *harness) { inferred(w) }) }, []int{10, 10, 10}},
 		"an answer is lost":                        {func(s *setup) { s.fault = lose(1) }, []int{10, 10, 10}},
-		"sidecar restarts among ready nodes":       {func(s *setup) { s.batches = append(s.batches, late(9)); s.fault = after(3, inferred) }, []int{13, 13, 13}},
-		"autoscaler restarts among ready nodes":    {restartAmongReady, []int{13, 13, 13}},
+		"sidecar restarts among ready nodes": {func(s *setup) { s.batches = append(s.batches, late(9)); s.fault = after(3, inferred) },
+			[]int{13, 13, 13}},
+		"autoscaler restarts among ready nodes": {restartAmongReady, []int{13, 13, 13}},
 		"a second need while nodes become ready": {func(s *setup) {
 			s.batches = append(s.batches, batch{At: 80 * time.Second, Pods: podsOf("more", 9, 1)})
 		}, []int{13, 13, 13}},

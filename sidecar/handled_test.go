@@ -77,7 +77,8 @@ func TestHandled(t *testing.T) {
 		plans   int // 0 for any
 		check   func(*testing.T, *harness)
 	}{
-		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*harness).restartSidecar) }, want: []int{10, 10, 10}, plans: 5},
+		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*harness).restartSidecar) },
+			want: []int{10, 10, 10}, plans: 5},
 		"the sidecar restarts before the second increase": {
 			change: func(s *setup) { s.fault = atIncrease(2, (*harness).restartSidecar) }, want: []int{10, 10, 10},
 		},
@@ -116,7 +117,8 @@ func TestHandled(t *testing.T) {
 		},
 		"the cloud has a part of one member": {
 			change: func(s *setup) {
-				s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, Left: 4, FailAfter: lasting(10 * time.Second)}}
+				s.cloud.StockOuts = []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, Left: 4,
+					FailAfter: lasting(10 * time.Second)}}
 			}, want: []int{13, 4, 13}, check: hidden,
 		},
 		"the journal cannot be read": {
@@ -137,15 +139,24 @@ func TestHandled(t *testing.T) {
 			},
 			want: []int{30, 30, 30},
 		},
-		"the journal is garbage":                     {change: func(s *setup) { s.fault = after(2, journal(`{"version":`, nil)) }, want: []int{10, 10, 10}},
-		"the journal is of a later release":          {change: func(s *setup) { s.fault = after(2, journal(`{"version":99}`, nil)) }, want: []int{10, 10, 10}},
-		"the journal is lost":                        {change: func(s *setup) { s.fault = after(2, func(w *harness) { w.journal.text = nil; w.restartSidecar() }) }, want: []int{10, 10, 10}},
-		"there is no journal":                        {prepare: func(w *harness) { w.options.Journal = nil; w.restartSidecar() }, want: []int{30, 0, 0}, plans: 1},
-		"readiness is inferred":                      {prepare: inferred, want: []int{10, 10, 10}, plans: 3},
-		"readiness is inferred, and a restart":       {prepare: inferred, change: func(s *setup) { s.fault = crashAfter(1) }, want: []int{10, 10, 10}},
-		"readiness is inferred, and a later restart": {prepare: inferred, change: func(s *setup) { s.fault = crashAfter(2) }, want: []int{10, 10, 10}},
+		"the journal is garbage": {change: func(s *setup) { s.fault = after(2, journal(`{"version":`, nil)) },
+			want: []int{10, 10, 10}},
+		"the journal is of a later release": {change: func(s *setup) { s.fault = after(2, journal(`{"version":99}`, nil)) },
+			want: []int{10, 10, 10}},
+		"the journal is lost": {change: func(s *setup) {
+			s.fault = after(2,
+				func(w *harness) { w.journal.text = nil; w.restartSidecar() })
+		}, want: []int{10, 10, 10}},
+		"there is no journal": {prepare: func(w *harness) { w.options.Journal = nil; w.restartSidecar() },
+			want: []int{30, 0, 0}, plans: 1},
+		"readiness is inferred": {prepare: inferred, want: []int{10, 10, 10}, plans: 3},
+		"readiness is inferred, and a restart": {prepare: inferred, change: func(s *setup) { s.fault = crashAfter(1) },
+			want: []int{10, 10, 10}},
+		"readiness is inferred, and a later restart": {prepare: inferred, change: func(s *setup) { s.fault = crashAfter(2) },
+			want: []int{10, 10, 10}},
 		"--balance-similar-node-groups=false": {
-			change: func(s *setup) { s.sidecar.NotBalanced = true }, want: []int{30, 0, 0}, plans: 1, check: mode("PassThrough", "--balance-similar-node-groups=false"),
+			change: func(s *setup) { s.sidecar.NotBalanced = true }, want: []int{30, 0, 0}, plans: 1,
+			check: mode("PassThrough", "--balance-similar-node-groups=false"),
 		},
 		"Cluster Autoscaler balances by itself": {
 			change: func(s *setup) { s.ca.Balance = true }, want: []int{10, 10, 10}, plans: 1, check: mode("Steering", ""),
@@ -269,8 +280,10 @@ func TestProvisioningRequests(t *testing.T) {
 			s.batches = []batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
 			w := newHarness(t, s)
 			state := w.settle(time.Hour)
-			if got := state.Sizes(); !slices.Equal(sorted(got), test.want) || state.Pending != test.pending || state.Increases != 1 || events["ProvisioningRequestNotBalanced"] != test.warned {
-				t.Errorf("sizes %v, %d pods pending in %d loops, events %v; want %v\n%s", got, state.Pending, state.Increases, events, test.want, w.log())
+			if got := state.Sizes(); !slices.Equal(sorted(got), test.want) || state.Pending != test.pending || state.Increases != 1 ||
+				events["ProvisioningRequestNotBalanced"] != test.warned {
+				t.Errorf("sizes %v, %d pods pending in %d loops, events %v; want %v\n%s", got, state.Pending, state.Increases, events, test.want,
+					w.log())
 			}
 		})
 	}
@@ -386,12 +399,14 @@ func (c nodesOf) List() (out []steering.NodeState, ok bool) {
 // A cloud that is slower than Cluster Autoscaler waits costs loops, and neither nodes nor balance.
 func TestTheCloudIsSlow(t *testing.T) {
 	tests := map[string]v1alpha1.CallFault{
-		"increases":                     {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second)},
-		"increases that take effect":    {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second), AfterEffect: true},
-		"increases that seem to fail":   {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second), AfterEffect: true, Error: "504"},
-		"the first increase, and fails": {Methods: []string{fake.MethodIncreaseSize}, Groups: []string{"a"}, First: 1, Delay: lasting(8 * time.Second), AfterEffect: true, Error: "504"},
-		"readings":                      {Methods: []string{fake.MethodRefresh}, Delay: lasting(6 * time.Second)},
-		"readings of one group":         {Methods: []string{fake.MethodTemplate}, Groups: []string{"b"}, Delay: lasting(6 * time.Second)},
+		"increases":                  {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second)},
+		"increases that take effect": {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second), AfterEffect: true},
+		"increases that seem to fail": {Methods: []string{fake.MethodIncreaseSize}, Delay: lasting(8 * time.Second), AfterEffect: true,
+			Error: "504"},
+		"the first increase, and fails": {Methods: []string{fake.MethodIncreaseSize}, Groups: []string{"a"}, First: 1,
+			Delay: lasting(8 * time.Second), AfterEffect: true, Error: "504"},
+		"readings":              {Methods: []string{fake.MethodRefresh}, Delay: lasting(6 * time.Second)},
+		"readings of one group": {Methods: []string{fake.MethodTemplate}, Groups: []string{"b"}, Delay: lasting(6 * time.Second)},
 	}
 	for name, fault := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -406,7 +421,8 @@ func TestTheCloudIsSlow(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ca := newCluster(t, clusterConfig{clock: clock.RealClock{}, cloud: cloud, batches: s.batches, connect: always(autoscaler.Connection{Provider: front, Expander: front})})
+				ca := newCluster(t, clusterConfig{clock: clock.RealClock{}, cloud: cloud, batches: s.batches,
+					connect: always(autoscaler.Connection{Provider: front, Expander: front})})
 				ca.Settle(time.Hour)
 				if err := front.Wait(t.Context()); err != nil {
 					t.Fatal(err)
@@ -431,7 +447,8 @@ func TestLastNodesGoWhereTheyAreAskedFor(t *testing.T) {
 			s.ca.Balance = true
 			w := newHarness(t, s)
 			before := w.settle(4 * time.Minute)
-			if after := w.settle(15 * time.Minute); after.Increases != before.Increases+1 || slices.Max(after.Sizes()) > slices.Min(after.Sizes())+1 {
+			if after := w.settle(15 * time.Minute); after.Increases != before.Increases+1 ||
+				slices.Max(after.Sizes()) > slices.Min(after.Sizes())+1 {
 				t.Errorf("%d pods: from %v to %v in %d loops\n%s", pods, before.Sizes(), after.Sizes(), after.Increases-before.Increases, w.log())
 			}
 		}

@@ -134,7 +134,8 @@ func zones(sizes ...int) []fake.Group {
 }
 
 func machine(zone string) *v1.Node {
-	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110")}
+	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"),
+		v1.ResourcePods: resource.MustParse("110")}
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone, v1.LabelInstanceTypeStable: "m"}},
 		Status:     v1.NodeStatus{Capacity: resources, Allocatable: resources.DeepCopy()},
@@ -246,7 +247,8 @@ func exact(t testing.TB, nodes int, groups []fake.Group, skip ...string) []int {
 	request := nodegroupset.SplitRequest{Nodes: int64(nodes)}
 	for _, g := range groups {
 		if !slices.Contains(skip, g.ID) {
-			request.Groups = append(request.Groups, nodegroupset.Group{Name: g.ID, Size: int64(g.Size), Min: int64(g.MinSize), Max: int64(g.MaxSize)})
+			request.Groups = append(request.Groups, nodegroupset.Group{Name: g.ID, Size: int64(g.Size), Min: int64(g.MinSize),
+				Max: int64(g.MaxSize)})
 		}
 	}
 	result, err := nodegroupset.Split(request)

@@ -35,7 +35,8 @@ func (s *machine) decided(d *steering.Decision) {
 // keep keeps a decision. An answer that repeats the one before is kept once.
 func (h *history) keep(d *steering.Decision) {
 	if n := len(h.decisions); n > 0 {
-		if before := h.decisions[n-1]; before.Call == d.Call && before.Group == d.Group && before.Reason == d.Reason && before.Error == d.Error && before.Granted == d.Granted {
+		if before := h.decisions[n-1]; before.Call == d.Call && before.Group == d.Group && before.Reason == d.Reason && before.Error == d.Error &&
+			before.Granted == d.Granted {
 			h.decisions = h.decisions[:n-1]
 		}
 	}

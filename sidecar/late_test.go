@@ -92,7 +92,8 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 				test.pods = podsOf("p", 8, 1)
 			}
 			test.cloud.Groups = test.groups
-			w := newHarness(t, setup{cloud: test.cloud, batches: []batch{{Pods: test.pods}}, fault: test.fault, sidecar: underPolicies(test.policies)})
+			w := newHarness(t, setup{cloud: test.cloud, batches: []batch{{Pods: test.pods}}, fault: test.fault,
+				sidecar: underPolicies(test.policies)})
 			took := w.untilAllRun(t, 40*time.Minute)
 			if got := w.sizes(); !slices.Equal(got, test.want) || took > test.by {
 				t.Errorf("sizes %v after %s, want %v after %s\n%s", got, took, test.want, test.by, w.log())
@@ -135,7 +136,8 @@ func TestLateCapacityThroughTheSidecarInRandomWorlds(t *testing.T) {
 			case "slow":
 				groups[i].BootTime = minutes("boots", 4, 20)
 			case "not at all":
-				mode := rapid.SampledFrom([]string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters, fake.NeverReady}).Draw(r, name+" fails")
+				mode := rapid.SampledFrom([]string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent, fake.NeverRegisters,
+					fake.NeverReady}).Draw(r, name+" fails")
 				cloud.StockOuts = append(cloud.StockOuts, without(mode, 0, 0, name).StockOuts...)
 			case "for a while":
 				from := minutes("from", 0, 30)

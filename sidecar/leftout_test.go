@@ -46,8 +46,10 @@ func TestANewProcessSeesGroupsWithNodesOnTheirWay(t *testing.T) {
 						}
 					}
 					o := newHarness(t, s).observe(6 * time.Minute)
-					if o.running == 0 || o.running > alone.running+3*aLoop || total(o.sizes) > total(alone.sizes) || !slices.Equal(sorted(o.sizes), exact(t, 18, s.cloud.Groups)) {
-						t.Errorf("listed after %s, sizes %v, more pods after %s, both %t: %s\nCluster Autoscaler that runs on: %s\n%s", late, sizes, gap, both, o, alone, o.w.log())
+					if o.running == 0 || o.running > alone.running+3*aLoop || total(o.sizes) > total(alone.sizes) ||
+						!slices.Equal(sorted(o.sizes), exact(t, 18, s.cloud.Groups)) {
+						t.Errorf("listed after %s, sizes %v, more pods after %s, both %t: %s\nCluster Autoscaler that runs on: %s\n%s", late, sizes, gap,
+							both, o, alone, o.w.log())
 					}
 				}
 			}
@@ -72,7 +74,8 @@ func TestNothingIsExpectedOfAZoneThatIsDown(t *testing.T) {
 					}
 					o := newHarness(t, s).observe(12 * time.Minute)
 					if o.running == 0 || o.running > alone.running+3*aLoop || total(o.sizes) > total(alone.sizes) {
-						t.Errorf("boot %s, sizes %v, from %s, crash %t: %s\nCluster Autoscaler that runs on: %s\n%s", boot, sizes, begin, crash, o, alone, o.w.log())
+						t.Errorf("boot %s, sizes %v, from %s, crash %t: %s\nCluster Autoscaler that runs on: %s\n%s", boot, sizes, begin, crash, o, alone,
+							o.w.log())
 					}
 				}
 			}
@@ -95,7 +98,8 @@ func TestPodsThatLeaveZonesOutForTheirAffinity(t *testing.T) {
 	for crash := range 4 {
 		t.Run(fmt.Sprint("crash at increase ", crash), func(t *testing.T) {
 			s := setup{cloud: fake.Config{Groups: boots(zones(0, 0, 0), 2*time.Minute, 0)}, batches: []batch{
-				{At: time.Second, Pods: leader}, {At: 4 * time.Minute, Pods: in(podsOf("p", 12, 1), "b", "c")}, {At: 4*time.Minute + 15*time.Second, Pods: followers},
+				{At: time.Second, Pods: leader}, {At: 4 * time.Minute, Pods: in(podsOf("p", 12, 1), "b", "c")},
+				{At: 4*time.Minute + 15*time.Second, Pods: followers},
 			}}
 			alone := s.alone(t).observe(10 * time.Minute)
 			s.fault = crashAfter(crash)

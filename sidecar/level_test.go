@@ -23,7 +23,8 @@ import (
 
 // levelled is a sidecar that levels, in front of a cloud whose nodes are there.
 func levelled(t testing.TB, groups []fake.Group, stocks ...v1alpha1.StockOut) *harness {
-	w := newHarness(t, setup{cloud: fake.Config{Groups: groups, StockOuts: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: groups, StockOuts: stocks},
+		sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
 	w.refresh(0)
 	return w
 }
@@ -32,15 +33,18 @@ func levelled(t testing.TB, groups []fake.Group, stocks ...v1alpha1.StockOut) *h
 // autoscaler with evenkeel linked.
 func TestNoDeferral(t *testing.T) {
 	groups := zones(5, 3)
-	for limit, want := range map[*time.Duration]string{nil: "map[a:4 b:3]", ptr.To(time.Minute): "map[a:4 b:3]", ptr.To(time.Duration(0)): "map[a:0 b:0]"} {
-		w := newHarness(t, setup{cloud: fake.Config{Groups: groups}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: limit}}})
+	for limit, want := range map[*time.Duration]string{nil: "map[a:4 b:3]", ptr.To(time.Minute): "map[a:4 b:3]",
+		ptr.To(time.Duration(0)): "map[a:0 b:0]"} {
+		w := newHarness(t, setup{cloud: fake.Config{Groups: groups},
+			sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: limit}}})
 		w.refresh(0)
 		if got := fmt.Sprint(w.told()); got != want {
 			t.Errorf("deferral %v: minimums %s are told, want %s", limit, got, want)
 		}
 	}
 	negative := -time.Second
-	if _, err := steering.New("", steering.Options{MaxBalanceDeferral: &negative}); err == nil || err.Error() != "max balance deferral -1s: must not be negative; 0 defers nothing" {
+	if _, err := steering.New("", steering.Options{MaxBalanceDeferral: &negative}); err == nil ||
+		err.Error() != "max balance deferral -1s: must not be negative; 0 defers nothing" {
 		t.Errorf("%v", err)
 	}
 }
@@ -282,7 +286,8 @@ func TestAnEvenSetNeverWaits(t *testing.T) {
 
 // TestFloorsAreNotRaised: where the set is not steered, or a member is left alone.
 func TestFloorsAreNotRaised(t *testing.T) {
-	for name, o := range map[string]steering.Options{"off": {}, "dry run": {LevelScaleDown: true, DryRun: true}, "not balanced": {LevelScaleDown: true, NotBalanced: true}} {
+	for name, o := range map[string]steering.Options{"off": {}, "dry run": {LevelScaleDown: true, DryRun: true},
+		"not balanced": {LevelScaleDown: true, NotBalanced: true}} {
 		w := newHarness(t, setup{cloud: fake.Config{Groups: zones(5, 5, 4)}, sidecar: sidecar.Options{Options: o}})
 		w.refresh(0)
 		if told := w.told(); told["a"]+told["b"]+told["c"] > 0 {
@@ -399,7 +404,8 @@ func TestFloorsKeepSetsLevel(t *testing.T) {
 			w.refresh(time.Duration(number(12)) * time.Minute)
 			told := w.told()
 			before := apart(groups, w.size)
-			ended := slices.ContainsFunc(w.front.Status().Groups, func(g steering.GroupStatus) bool { return strings.Contains(g.FloorWhy, "got smaller") })
+			ended := slices.ContainsFunc(w.front.Status().Groups,
+				func(g steering.GroupStatus) bool { return strings.Contains(g.FloorWhy, "got smaller") })
 			for _, g := range groups {
 				if size := w.size(g.ID); told[g.ID] < g.MinSize || told[g.ID] > max(size, g.MinSize) {
 					r.Fatalf("%s with %d is told to have a minimum of %d, it has %d", g.ID, size, told[g.ID], g.MinSize)
@@ -491,7 +497,8 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 					raised++
 				}
 				if told[id] > max(own[id], size) {
-					t.Fatalf("seed %d:%s at %s %s: %s with %d was told to have a minimum of %d\n%s", seed, c.about, call.At.Sub(start), call.Method, id, size, told[id], w.log())
+					t.Fatalf("seed %d:%s at %s %s: %s with %d was told to have a minimum of %d\n%s", seed, c.about, call.At.Sub(start), call.Method, id,
+						size, told[id], w.log())
 				}
 			}
 			return disturb(w, call)

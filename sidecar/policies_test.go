@@ -59,8 +59,10 @@ func TestPolicyThroughTheSidecar(t *testing.T) {
 		fault    func(*harness, caCall) callFault
 		want     []int
 	}{
-		"the base only":      {policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 2, 1)}}, want: []int{1, 1, 0, 0}},
-		"base 2, then 20/80": {policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 12, 1)}}, want: []int{2, 2, 4, 4}},
+		"the base only": {policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 2, 1)}},
+			want: []int{1, 1, 0, 0}},
+		"base 2, then 20/80": {policies: spotAfterBase(), groups: bought(0, 0, 0, 0), pods: []batch{{Pods: podsOf("p", 12, 1)}},
+			want: []int{2, 2, 4, 4}},
 		"in two batches": {
 			policies: spotAfterBase(), groups: bought(0, 0, 0, 0), want: []int{4, 4, 12, 12},
 			pods: []batch{{Pods: podsOf("p", 12, 1)}, {At: 5 * time.Minute, Pods: podsOf("q", 20, 1)}},
@@ -116,12 +118,14 @@ func TestPoliciesThatAreWrongLeaveThoseBefore(t *testing.T) {
 		t.Helper()
 		w.refresh(10 * time.Second)
 		s := w.front.Status()
-		if len(s.Policies) != 1 || !strings.Contains(s.Policies[0].Policy, policy) || !strings.Contains(s.Refused, refused) || (s.Refused == "") != (refused == "") {
+		if len(s.Policies) != 1 || !strings.Contains(s.Policies[0].Policy, policy) || !strings.Contains(s.Refused, refused) ||
+			(s.Refused == "") != (refused == "") {
 			t.Errorf("policies %+v, refused %q; want %q and %q", s.Policies, s.Refused, policy, refused)
 		}
 	}
 	look("", "Proportional")
-	unknown := []nodegroupset.SetPolicy{{Name: "x", Portions: []nodegroupset.PortionPolicy{{Portion: nodegroupset.Portion{Name: "x", Groups: []string{"a", "z"}}}}}}
+	unknown := []nodegroupset.SetPolicy{{Name: "x",
+		Portions: []nodegroupset.PortionPolicy{{Portion: nodegroupset.Portion{Name: "x", Groups: []string{"a", "z"}}}}}}
 	file.next = &unknown
 	look(`spec.sets[0].portions[0].groups[1]: Invalid value: "z": is no node group of the cloud`, "Proportional")
 	if events["PoliciesRefused"] != 1 {
@@ -165,9 +169,9 @@ func TestPolicyHoldsScaleDown(t *testing.T) {
 	}
 }
 
-// TestPolicyBesideATopologySpread: the spread says in which zones nodes are, the policy which portion
-// they are of, as soon as with Cluster Autoscaler alone. The last world is that of the scenario policy-spread, with as many nodes in each zone and on
-// demand.
+// TestPolicyBesideATopologySpread: the spread says in which zones nodes are, the policy which portion they are of, as
+// soon as with Cluster Autoscaler alone. The last world is that of the scenario policy-spread, with as many nodes in
+// each zone and on demand.
 func TestPolicyBesideATopologySpread(t *testing.T) {
 	inZones := func(groups []fake.Group, zones ...string) []fake.Group {
 		for i := range groups {
@@ -199,12 +203,14 @@ func TestPolicyBesideATopologySpread(t *testing.T) {
 		},
 		"three zones, twice": {
 			spotAfterBase(), inZones(zones(0, 0, 0, 0, 0, 0), "a", "b", "c"), []batch{
-				{Pods: spreadOver(podsOf("p", 48, 4), "web", 1, nil, zone)}, {At: 10 * time.Minute, Pods: spreadOver(podsOf("q", 48, 4), "web", 1, nil, zone)},
+				{Pods: spreadOver(podsOf("p", 48, 4), "web", 1, nil, zone)},
+				{At: 10 * time.Minute, Pods: spreadOver(podsOf("q", 48, 4), "web", 1, nil, zone)},
 			}, 8, 6,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := noLaterThanAlone(t, setup{cloud: fake.Config{Groups: test.groups}, batches: test.batches, sidecar: underPolicies(test.policies)}, 20*time.Minute)
+			o := noLaterThanAlone(t, setup{cloud: fake.Config{Groups: test.groups}, batches: test.batches, sidecar: underPolicies(test.policies)},
+				20*time.Minute)
 			state := o.w.ca.State()
 			perZone, onDemand := map[string]int{}, 0
 			for _, g := range test.groups {
@@ -215,7 +221,8 @@ func TestPolicyBesideATopologySpread(t *testing.T) {
 			}
 			for _, nodes := range perZone {
 				if nodes < test.perZone || nodes > test.perZone+1 || onDemand != test.onDemand || state.Pending > 0 {
-					t.Fatalf("sizes %v, %d pods pending; want %d or one more nodes per zone, %d on demand\n%s", o.w.sizes(), state.Pending, test.perZone, test.onDemand, o.w.log())
+					t.Fatalf("sizes %v, %d pods pending; want %d or one more nodes per zone, %d on demand\n%s", o.w.sizes(), state.Pending, test.perZone,
+						test.onDemand, o.w.log())
 				}
 			}
 		})
@@ -240,7 +247,8 @@ func TestTheExpanderFollowsItsConfiguration(t *testing.T) {
 	groups[1].Template.Node.Labels["machine"] = "other" // so that the groups are not similar
 	file, events := &changing[expander.Chain]{}, told{}
 	options := sidecar.Options{Options: steering.Options{Chain: byPriority("a")}, Chains: file, Recorder: events}
-	batches := []batch{{Pods: podsOf("p", 2, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 3, 1)}, {At: 20 * time.Minute, Pods: podsOf("r", 1, 1)}}
+	batches := []batch{{Pods: podsOf("p", 2, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 3, 1)},
+		{At: 20 * time.Minute, Pods: podsOf("r", 1, 1)}}
 	w := newHarness(t, setup{cloud: fake.Config{Groups: groups}, batches: batches, sidecar: options})
 	look := func(until time.Duration, want ...int) {
 		t.Helper()

@@ -91,7 +91,8 @@ func (c *randomCase) breakGroup(r *rand.Rand) {
 	id := c.cloud.Groups[i].ID
 	c.broken = []string{id}
 	if r.IntN(6) == 0 {
-		c.cloud.Outages = []v1alpha1.Outage{{Zones: []string{id}, Mode: v1alpha1.OutageVanish, FaultWindow: during(time.Duration(r.IntN(150))*time.Second, 0)}}
+		c.cloud.Outages = []v1alpha1.Outage{{Zones: []string{id}, Mode: v1alpha1.OutageVanish,
+			FaultWindow: during(time.Duration(r.IntN(150))*time.Second, 0)}}
 		c.dead, c.vanishes = map[string]bool{id: true}, true
 		c.moved = c.cloud.Groups[i].Size // their pods need nodes too
 		c.about += fmt.Sprintf(" %s vanishes after %s;", id, c.cloud.Outages[0].From.Duration)
@@ -255,10 +256,12 @@ func play(t testing.TB, seed uint64) (extra int, problem string) {
 	got := state.Sizes()
 	// What is on its way by an order whose answer was lost Cluster Autoscaler does not count, nor what is in a group of
 	// which it did not hear. If it goes on asking, it gets other nodes.
-	again := (len(w.lost) > 0 || w.rejoin != nil || c.disturbed) && state.Pending == 0 && total(got) > total(want) && total(got) <= total(want)+c.need
+	again := (len(w.lost) > 0 || w.rejoin != nil || c.disturbed) && state.Pending == 0 && total(got) > total(want) &&
+		total(got) <= total(want)+c.need
 	others := (c.disturbed || c.ca.Balance && len(c.broken) > 0) && state.Pending == 0 && total(got) == total(want)
 	if !again && !others && !slices.Equal(sorted(got), sorted(want)) {
-		problem = fmt.Sprintf("seed %d:%s %d nodes over %v: sizes %v, want %v, %d pods pending\n%s", seed, c.about, c.need, w.initial, got, want, state.Pending, w.log())
+		problem = fmt.Sprintf("seed %d:%s %d nodes over %v: sizes %v, want %v, %d pods pending\n%s", seed, c.about, c.need, w.initial, got, want,
+			state.Pending, w.log())
 	}
 	return state.Increases - grew, problem
 }

@@ -138,7 +138,8 @@ func TestRecordings(t *testing.T) {
 					}
 				case *externalgrpcpb.NodeGroupIncreaseSizeRequest:
 					before := total(w.sizes())
-					_, err = provider.NodeGroupIncreaseSize(ctx, &externalgrpcpb.NodeGroupIncreaseSizeRequest{Id: pick.GetNodeGroupId(), Delta: pick.GetNodeCount()})
+					_, err = provider.NodeGroupIncreaseSize(ctx, &externalgrpcpb.NodeGroupIncreaseSizeRequest{Id: pick.GetNodeGroupId(),
+						Delta: pick.GetNodeCount()})
 					left = int(pick.GetNodeCount()) - (total(w.sizes()) - before)
 				default:
 					_, err = call(ctx, provider, c)

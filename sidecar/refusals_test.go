@@ -74,7 +74,8 @@ func TestAllMembersRefuse(t *testing.T) {
 						t.Fatal(err)
 					}
 					cloud := &reluctant{Cloud: inner, takes: takes, until: 150 * time.Second, began: time.Now()}
-					front, err := sidecar.New(cloud, sidecar.Options{Journal: &memoryJournal{}, Nodes: nodesOf{inner}, Options: steering.Options{Backoff: backoff.Options{Initial: first}}})
+					front, err := sidecar.New(cloud, sidecar.Options{Journal: &memoryJournal{}, Nodes: nodesOf{inner},
+						Options: steering.Options{Backoff: backoff.Options{Initial: first}}})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -63,7 +63,8 @@ func (s *Sidecar) Status() steering.Status {
 	s.history.show(&out)
 	if s.o.Nodes != nil {
 		if _, ok := s.o.Nodes.List(); !ok {
-			out.Warnings = append(out.Warnings, "The nodes are not known from the API server; which are ready is inferred from the calls of Cluster Autoscaler")
+			out.Warnings = append(out.Warnings,
+				"The nodes are not known from the API server; which are ready is inferred from the calls of Cluster Autoscaler")
 		}
 	}
 	return out

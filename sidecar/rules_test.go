@@ -86,7 +86,8 @@ func always(c autoscaler.Connection) func(int) autoscaler.Connection {
 
 // unasked is a connection of --expander=random.
 func (w *harness) unasked(process int) autoscaler.Connection {
-	return autoscaler.Connection{Provider: w.front, Intercept: func(ctx context.Context, _ autoscaler.Call, do func(context.Context) error) error {
+	return autoscaler.Connection{Provider: w.front, Intercept: func(ctx context.Context, _ autoscaler.Call,
+		do func(context.Context) error) error {
 		return do(context.WithValue(ctx, connectionKey{}, fmt.Sprint(process, "-", w.front.generation)))
 	}}
 }
@@ -255,7 +256,8 @@ func twelveGroups(t *testing.T) trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Options: steering.Options{Chain: chain}}}}
+	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []batch{{Pods: podsOf("p", 56, 2)}},
+		sidecar: sidecar.Options{Options: steering.Options{Chain: chain}}}}
 }
 
 // nearItsMaximum: of the second set of twelveGroups the member it was chosen for refuses, and the

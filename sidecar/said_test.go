@@ -71,7 +71,8 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 	if grants == 0 || float64(events["GrantedInFull"]) != grants {
 		t.Errorf("%v grants in full, events %v", grants, events)
 	}
-	if uneven := w.front.Status().Uneven; len(uneven) != 1 || !strings.Contains(uneven[0].Why, "was increased in full: ") || value(t, registry, "uneven_sets") != 1 || events["SetUneven"] != 1 {
+	if uneven := w.front.Status().Uneven; len(uneven) != 1 || !strings.Contains(uneven[0].Why, "was increased in full: ") ||
+		value(t, registry, "uneven_sets") != 1 || events["SetUneven"] != 1 {
 		t.Errorf("uneven sets are %+v, %v, events %v", uneven, value(t, registry, "uneven_sets"), events)
 	}
 	w.journal.err = nil
@@ -115,7 +116,8 @@ func TestWhatIsOnItsWayIsSaid(t *testing.T) {
 	if nodes != 20 || pods != 20 || oldest < boot/2 || oldest > boot+60 {
 		t.Errorf("up to %v nodes for %v pods withheld, the oldest on its way for %v s of %v", nodes, pods, oldest, boot)
 	}
-	for _, name := range []string{"withheld_nodes", "withheld_pods", "oldest_in_flight_seconds", "in_flight_nodes", "taken_back_nodes_total", "full_grants_total"} {
+	for _, name := range []string{"withheld_nodes", "withheld_pods", "oldest_in_flight_seconds", "in_flight_nodes", "taken_back_nodes_total",
+		"full_grants_total"} {
 		if n := value(t, registry, name); n != 0 {
 			t.Errorf("%s is %v in the end", name, n)
 		}
@@ -199,7 +201,8 @@ func TestAnOutageIsLogged(t *testing.T) {
 		t.Errorf("ready %t: %q", status.Ready, status.NotReady)
 	}
 	w.ca.Run(10 * time.Minute)
-	if len(lines) != 2 || !strings.Contains(lines[0], "cannot be read") || !regexp.MustCompile(`can be read again" "after"="(2\d|3\d)s"`).MatchString(lines[1]) {
+	if len(lines) != 2 || !strings.Contains(lines[0], "cannot be read") ||
+		!regexp.MustCompile(`can be read again" "after"="(2\d|3\d)s"`).MatchString(lines[1]) {
 		t.Errorf("%q", lines)
 	}
 }
@@ -212,7 +215,8 @@ func TestAGroupThatCannotBeReadIsSaid(t *testing.T) {
 	s := ten()
 	s.sidecar.Metrics, s.sidecar.Recorder = metrics, events
 	s.cloud.Calls = []v1alpha1.CallFault{
-		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"a"}, FaultWindow: during(4*time.Minute, 5*time.Minute), First: 1, Error: "lost"},
+		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"a"}, FaultWindow: during(4*time.Minute, 5*time.Minute), First: 1,
+			Error: "lost"},
 		{Methods: []string{fake.MethodTargetSize}, Groups: []string{"b"}, FaultWindow: during(6*time.Minute, 7*time.Minute), Error: "boom"},
 	}
 	w := newHarness(t, s)

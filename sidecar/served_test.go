@@ -73,7 +73,8 @@ func serve(t *testing.T, s setup, fault func(*served, caCall) callFault) *served
 func (x *served) start() {
 	x.t.Helper()
 	x.restartSidecar()
-	server, err := serving.Listen(context.Background(), "127.0.0.1:0", serving.Options{GRPC: []grpc.ServerOption{grpcexpander.Report(x.front.Sidecar)}})
+	server, err := serving.Listen(context.Background(), "127.0.0.1:0",
+		serving.Options{GRPC: []grpc.ServerOption{grpcexpander.Report(x.front.Sidecar)}})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -169,10 +170,12 @@ func TestSteeringServed(t *testing.T) {
 			}
 			tt.ca.ProvisionTime = tt.waits
 			x := serve(t, setup{
-				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}}, cloud: fake.Config{Groups: tt.groups, StockOuts: tt.stocks}, batches: []batch{{Pods: podsOf("p", tt.nodes, 1)}},
+				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}},
+				cloud: fake.Config{Groups: tt.groups, StockOuts: tt.stocks}, batches: []batch{{Pods: podsOf("p", tt.nodes, 1)}},
 			}, tt.fault)
 			state := x.settle(time.Hour)
-			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 || tt.plans > 0 && state.Increases != tt.plans {
+			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 || tt.plans > 0 &&
+				state.Increases != tt.plans {
 				t.Errorf("sizes %v in %d plans, want %v in %d, %d pods pending\n%s", got, state.Increases, tt.want, tt.plans, state.Pending, x.log())
 			}
 		})

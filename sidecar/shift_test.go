@@ -34,14 +34,16 @@ func (w *harness) ordersIn(group string, from, until time.Duration) (n int) {
 }
 
 func TestAShiftedZoneGetsNoNode(t *testing.T) {
-	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}}, seed: 1})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}},
+		seed: 1})
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
 	state := w.settle(time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{1, 6, 5}) && !slices.Equal(got, []int{1, 5, 6}) || state.Pending > 0 {
 		t.Errorf("sizes %v, %d pending\n%s", got, state.Pending, w.log())
 	}
 	status := w.front.Status()
-	if z := status.ZonalShift; z == nil || z.Source != "a file" || len(z.Shifted) != 1 || status.Groups[0].Shifted != "zone a is shifted away" {
+	if z := status.ZonalShift; z == nil || z.Source != "a file" || len(z.Shifted) != 1 ||
+		status.Groups[0].Shifted != "zone a is shifted away" {
 		t.Errorf("status %+v %+v", z, status.Groups)
 	}
 }
@@ -59,7 +61,8 @@ func TestPodsBoundToAShiftedZoneAreHeld(t *testing.T) {
 	if o.orders["a"] > 0 || total(o.sizes) != 6 || events["PodsHeldByZonalShift"] == 0 || events["ZoneShifted"] != 1 {
 		t.Errorf("%s, events %v\n%s", o, events, w.log())
 	}
-	if z := w.front.Status().ZonalShift; z == nil || !strings.HasPrefix(z.Waiting, "2 pods can run nowhere else and wait, such as default/bound-") {
+	if z := w.front.Status().ZonalShift; z == nil ||
+		!strings.HasPrefix(z.Waiting, "2 pods can run nowhere else and wait, such as default/bound-") {
 		t.Errorf("waiting: %+v", z)
 	}
 	if o = w.observe(40 * time.Minute); o.orders["a"] != 2 || o.running == 0 || events["ZoneReturned"] != 1 {
@@ -121,7 +124,8 @@ func TestNoNodeIsRemovedWhileAZoneIsShiftedAway(t *testing.T) {
 // started anew meanwhile.
 func TestAZoneReturnsAtThePace(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		s := setup{cloud: fake.Config{Groups: zones(0, 20, 20)}, seed: 1, batches: []batch{{At: 10 * time.Minute, Pods: podsOf("p", 3, 1)}, {At: 30 * time.Minute, Pods: podsOf("q", 9, 1)}}}
+		s := setup{cloud: fake.Config{Groups: zones(0, 20, 20)}, seed: 1, batches: []batch{{At: 10 * time.Minute, Pods: podsOf("p", 3, 1)},
+			{At: 30 * time.Minute, Pods: podsOf("q", 9, 1)}}}
 		w := newHarness(t, s)
 		w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
 		w.observe(20 * time.Minute)
@@ -167,7 +171,8 @@ func TestBadMarksLeaveTheLastGoodOnes(t *testing.T) {
 }
 
 func TestAShiftOfAllZonesLeavesTheLastOne(t *testing.T) {
-	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}, seed: 1})
+	w := newHarness(t, setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}},
+		seed: 1})
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", -3, 0), shifted("b", -2, 0), shifted("c", -1, 0)}, nil)
 	state := w.settle(time.Hour)
 	if got := state.Sizes(); !slices.Equal(got, []int{0, 0, 3}) || state.Pending > 0 {

@@ -51,7 +51,8 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sidecar{machine: machine{o: &o, state: state}, backend: backend, turn: semaphore.NewWeighted(1), listings: listings{}, memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}
+	s := &Sidecar{machine: machine{o: &o, state: state}, backend: backend, turn: semaphore.NewWeighted(1), listings: listings{},
+		memory: memory{map[string]answered{}, map[optionsOf]cloudprovider.GroupOptions{}, nil}}
 	s.step(steering.Started{Writer: writer})
 	return s, nil
 }

@@ -92,7 +92,8 @@ func TestDay(t *testing.T) {
 		if state.Increases < 100 {
 			t.Errorf("only %d scale-ups", state.Increases)
 		}
-		t.Logf("%d loops, %d scale-ups, faults %v; heap %d KiB after an hour, at most %d KiB later", state.Loops, state.Increases, s.faults, first>>10, highest>>10)
+		t.Logf("%d loops, %d scale-ups, faults %v; heap %d KiB after an hour, at most %d KiB later", state.Loops, state.Increases, s.faults,
+			first>>10, highest>>10)
 	}()
 	goleak.VerifyNone(t, leaks)
 }
@@ -144,7 +145,8 @@ func troubled(r *rand.Rand) fake.Config {
 			config.StockOuts = append(config.StockOuts, out)
 		}
 		config.Outages = append(config.Outages, v1alpha1.Outage{
-			Zones: []string{config.Groups[r.IntN(5)].ID}, FaultWindow: window(), Mode: []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}[r.IntN(2)],
+			Zones: []string{config.Groups[r.IntN(5)].ID}, FaultWindow: window(),
+			Mode: []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}[r.IntN(2)],
 		})
 		for _, method := range []string{
 			fake.MethodIncreaseSize, fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes, fake.MethodNodes,
@@ -259,7 +261,8 @@ func (s *soak) agree(at time.Duration) {
 		if err != nil || target != want.Size {
 			s.t.Errorf("%s: target size of %s: %d, %v, want %d", at, want.ID, target, err, want.Size)
 		}
-		if g.Name != want.ID || g.Size != want.Size || g.Ready != want.Ready || g.InFlight != 0 || g.Unseen != 0 || g.Backoff != "" || g.Problem != "" {
+		if g.Name != want.ID || g.Size != want.Size || g.Ready != want.Ready || g.InFlight != 0 || g.Unseen != 0 || g.Backoff != "" ||
+			g.Problem != "" {
 			s.t.Errorf("%s: books %+v, cloud %+v", at, g, want)
 		}
 		shown, err := s.calls.Nodes(ctx, want.ID)
@@ -366,9 +369,12 @@ func (p *pipe) noticed(t testing.TB) {
 // dial makes a client of whatever server runs.
 func (p *pipe) dial(t testing.TB) *grpc.ClientConn {
 	t.Helper()
-	again := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond}, MinConnectTimeout: time.Second}
-	client, err := grpc.NewClient("passthrough:///pipe", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(p.connect),
-		grpc.WithConnectParams(again), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig())
+	again := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond},
+		MinConnectTimeout: time.Second}
+	client, err := grpc.NewClient("passthrough:///pipe", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(p.connect),
+		grpc.WithConnectParams(again), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithIdleTimeout(0),
+		grpc.WithDisableServiceConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,8 @@ func TestSpreadPods(t *testing.T) {
 			pods:   slices.Concat(spreadPods("p", 18), spreadOver(podsOf("q", 12, 2), "q", 2, nil, zone)),
 		},
 		"a zone at its maximum": {groups: limited(zones(1, 1, 1), "c", 3), pods: spreadPods("p", 30), sizes: []int{4, 4, 3}, pending: 16},
-		"9 free and 1 pinned":   {groups: zones(0, 0, 0), pods: slices.Concat(pinned(podsOf("b", 1, 1), "b"), podsOf("f", 9, 1)), sizes: []int{3, 3, 4}},
+		"9 free and 1 pinned": {groups: zones(0, 0, 0), pods: slices.Concat(pinned(podsOf("b", 1, 1), "b"), podsOf("f", 9, 1)),
+			sizes: []int{3, 3, 4}},
 		"a zone in common": {
 			groups: zones(0, 0, 0), sizes: []int{2, 2, 2}, firstFit: true,
 			pods: slices.Concat(in(podsOf("l", 2, 1), "a", "b"), in(podsOf("r", 4, 1), "b", "c")),
@@ -179,7 +180,8 @@ func TestSpreadPodsBesideOtherRules(t *testing.T) {
 func in(pods []*v1.Pod, zones ...string) []*v1.Pod {
 	for _, pod := range pods {
 		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: zone, Operator: v1.NodeSelectorOpIn, Values: zones}}}},
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: zone, Operator: v1.NodeSelectorOpIn,
+				Values: zones}}}},
 		}}}
 	}
 	return pods

@@ -31,7 +31,8 @@ func newSpreadCase(seed uint64) *randomCase {
 	}
 	c.batches = []batch{{At: time.Second, Pods: spreadOver(podsOf("p", number, perNode), "p", int32(skew), atLeast(int32(domains)), zone)}}
 	c.ca.Salvo, c.ca.Balance = r.IntN(4) == 0, r.IntN(2) == 0
-	c.about = fmt.Sprintf("%d pods, %d per node, maxSkew %d, minDomains %d, salvo %t, balancing %t;", number, perNode, skew, domains, c.ca.Salvo, c.ca.Balance)
+	c.about = fmt.Sprintf("%d pods, %d per node, maxSkew %d, minDomains %d, salvo %t, balancing %t;", number, perNode, skew, domains,
+		c.ca.Salvo, c.ca.Balance)
 	return c
 }
 

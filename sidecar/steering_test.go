@@ -53,7 +53,8 @@ func TestSteering(t *testing.T) {
 		},
 		"one fails late": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
-			cloud: fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail, FailAfter: lasting(5 * time.Second)}}},
+			cloud: fake.Config{StockOuts: []v1alpha1.StockOut{{Groups: []string{"b"}, Mode: v1alpha1.StockOutFail,
+				FailAfter: lasting(5 * time.Second)}}},
 		},
 		"one is silent": {
 			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},

@@ -18,7 +18,8 @@ func ExampleNew() {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: web}, Spec: v1.PodSpec{
 		Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}}}},
 		TopologySpreadConstraints: []v1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: web}}},
+			MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: web}}},
 	}}
 	kind, why := spreadplan.ReadKind(spreadplan.KeyOf(pod), pod)
 	if why != "" {
@@ -30,7 +31,8 @@ func ExampleNew() {
 	for _, zone := range []string{"a", "b", "c"} {
 		node := &v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
-			Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("110")}},
+			Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+				v1.ResourcePods: resource.MustParse("110")}},
 		}
 		request.Members = append(request.Members, spreadplan.Member{
 			Group: nodegroupset.Group{Name: "ng-" + zone, Max: 20},

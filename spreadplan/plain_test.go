@@ -38,7 +38,8 @@ func kindIn(t *testing.T, name, zones string, count, perNode int64) *Kind {
 func memberIn(zone string, most int64) Member {
 	node := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
-		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("6"), v1.ResourcePods: resource.MustParse("110")}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("6"),
+			v1.ResourcePods: resource.MustParse("110")}},
 	}
 	return Member{Group: nodegroupset.Group{Name: zone, Max: most}, New: func() *Machine {
 		return &Machine{Node: node, Free: podfit.Allocatable(node), Usable: true, Fresh: true}
@@ -63,10 +64,11 @@ func TestKindsWithZonesInCommonAreLevelledTogether(t *testing.T) {
 		change func(members []Member)
 		want   string
 	}{
-		"one zone in common":  {kinds: []*Kind{kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)}, want: "map[a:2 b:2 c:2] 0"},
-		"two on a node":       {kinds: []*Kind{kindIn(t, "l", "ab", 4, 2), kindIn(t, "r", "bc", 7, 2)}, want: "map[a:2 b:2 c:2] 0"},
-		"beside spread pods":  {kinds: []*Kind{spread, kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)}, want: "map[a:3 b:3 c:3] 0"},
-		"less room than pods": {kinds: []*Kind{kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)}, change: func(m []Member) { m[1].Max, m[2].Max = 1, 2 }, want: "map[a:2 b:1 c:2] 1"},
+		"one zone in common": {kinds: []*Kind{kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)}, want: "map[a:2 b:2 c:2] 0"},
+		"two on a node":      {kinds: []*Kind{kindIn(t, "l", "ab", 4, 2), kindIn(t, "r", "bc", 7, 2)}, want: "map[a:2 b:2 c:2] 0"},
+		"beside spread pods": {kinds: []*Kind{spread, kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)}, want: "map[a:3 b:3 c:3] 0"},
+		"less room than pods": {kinds: []*Kind{kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)},
+			change: func(m []Member) { m[1].Max, m[2].Max = 1, 2 }, want: "map[a:2 b:1 c:2] 1"},
 		"what is held is used last": {
 			kinds: []*Kind{kindIn(t, "l", "ab", 2, 1), kindIn(t, "r", "bc", 4, 1)}, want: "map[a:2 b:3 c:1] 0",
 			change: func(m []Member) { m[2].Held, m[2].Allowed = true, 1 },

@@ -305,18 +305,21 @@ func (p *planner) put(k *Kind, m *Machine, n int64) {
 // provideSpread is provide for a kind with a topology spread over zones.
 func (p *planner) provideSpread(k *Kind, pods int64, limited bool) (left int64, err error) {
 	zones := p.zonesOf(k)
-	request := topologyspread.SplitRequest{Pods: pods, MaxSkew: int64(k.zones.MaxSkew), MinDomains: int64(k.zones.MinDomains), PodsPerNode: k.perNode, OpenLevel: true}
+	request := topologyspread.SplitRequest{Pods: pods, MaxSkew: int64(k.zones.MaxSkew), MinDomains: int64(k.zones.MinDomains),
+		PodsPerNode: k.perNode, OpenLevel: true}
 	for _, m := range k.members {
 		name := m.New().Node.Labels[k.zones.Key]
 		if zones[name] == nil {
 			zones[name] = &zone{}
 		}
-		request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: m.Name, Domain: name, Size: p.Sizes[m.Name], Max: p.top(m, limited)})
+		request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: m.Name, Domain: name, Size: p.Sizes[m.Name],
+			Max: p.top(m, limited)})
 	}
 	names := slices.Sorted(maps.Keys(zones))
 	for _, name := range names {
 		z := zones[name]
-		request.Domains = append(request.Domains, topologyspread.SplitDomain{Name: name, MatchingPods: z.pods, FreeSlots: z.slots, Active: z.active})
+		request.Domains = append(request.Domains, topologyspread.SplitDomain{Name: name, MatchingPods: z.pods, FreeSlots: z.slots,
+			Active: z.active})
 	}
 	result, err := topologyspread.Split(request)
 	if err != nil {

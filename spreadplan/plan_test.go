@@ -19,7 +19,8 @@ func kind(t *testing.T, app, cpu string, n int64, maxSkew int32) *spreadplan.Kin
 	pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}
 	if maxSkew > 0 {
 		pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
-			MaxSkew: maxSkew, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}}}
+			MaxSkew: maxSkew, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}}}
 	}
 	k, why := spreadplan.ReadKind(spreadplan.KeyOf(pod), pod)
 	if why != "" {
@@ -33,7 +34,8 @@ func kind(t *testing.T, app, cpu string, n int64, maxSkew int32) *spreadplan.Kin
 func fresh(zone string) *spreadplan.Machine {
 	node := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
-		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("9")}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"),
+			v1.ResourcePods: resource.MustParse("9")}},
 	}
 	return &spreadplan.Machine{Node: node, Free: podfit.Allocatable(node), Usable: true, Fresh: true}
 }
@@ -87,7 +89,8 @@ func TestZonesThatLeftPodsOpenCount(t *testing.T) {
 		{name: "the zone would be opened", members: []spreadplan.Member{member("a", 1), member("b", 4)}, sizes: [2]int64{1, 3}, left: 4},
 		{name: "the zone cannot grow", members: []spreadplan.Member{member("a", 0), member("b", 4)}, sizes: [2]int64{0, 4}, left: 3},
 		{name: "another set would open it", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("a")}, none: true},
-		{name: "another set is in the same zone", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("b")}, sizes: [2]int64{0, 4}, left: 3},
+		{name: "another set is in the same zone", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("b")},
+			sizes: [2]int64{0, 4}, left: 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, why := spreadplan.New(&spreadplan.Request{

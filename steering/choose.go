@@ -106,7 +106,8 @@ func (Unread) apply(s *State) Answer {
 }
 
 func (s *State) newChoice(request Question) (*choice, error) {
-	c := &choice{s: s, request: request, at: s.observe(), options: map[string]*expander.Offer{}, counts: map[string]int{}, similar: map[string][]string{}}
+	c := &choice{s: s, request: request, at: s.observe(), options: map[string]*expander.Offer{}, counts: map[string]int{},
+		similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
 		if s.view.Groups[o.Group] == nil {
@@ -171,7 +172,8 @@ func (c *choice) showUnseen() (*pick, Decision) {
 		n := c.s.unseen(c.s.view.Groups[name], c.at)
 		if n > 0 && !c.single(name) && c.patient(name) {
 			p := &pick{Group: name, count: c.options[name].NodeCount, split: &split{}}
-			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
+			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n,
+				name)
 			return p, Decision{Group: name, Reason: reason}
 		}
 	}

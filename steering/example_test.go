@@ -18,7 +18,8 @@ var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
 // machine is a node with room for one pod.
 func machine(zone string) *v1.Node {
-	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110")}
+	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"),
+		v1.ResourcePods: resource.MustParse("110")}
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
 		Status:     v1.NodeStatus{Capacity: resources, Allocatable: resources},

@@ -53,7 +53,8 @@ func (f *fleet) ask(pods int, groups ...string) (granted int) {
 	for zone, size := range f.sizes {
 		question.Nodes[zone] = machine(zone)
 		g := &steering.Group{
-			NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: cmp.Or(f.most, 20)}, Target: size, Revision: f.state.Revision(zone), Template: cloudprovider.Template{Node: machine(zone)},
+			NodeGroup: cloudprovider.NodeGroup{ID: zone, MaxSize: cmp.Or(f.most, 20)}, Target: size, Revision: f.state.Revision(zone),
+			Template: cloudprovider.Template{Node: machine(zone)},
 		}
 		for i := range size {
 			g.Instances = append(g.Instances, cloudprovider.Instance{ID: fmt.Sprint(zone, i), State: cloudprovider.InstanceCreating})
@@ -126,7 +127,8 @@ func TestEachMembersOwnRoomCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0}, perNode: map[string]int{"a": 3, "b": 2, "c": 3}, most: most}
+		f := &fleet{t: t, state: state, now: start, sizes: map[string]int{"a": 0, "b": 0, "c": 0},
+			perNode: map[string]int{"a": 3, "b": 2, "c": 3}, most: most}
 		for left := 22; left > 0; {
 			left = 22
 			f.ask(left-f.room(), "a", "b", "c")
@@ -183,7 +185,8 @@ func TestAnOrderBeforeARestartIsNotOverdue(t *testing.T) {
 	}
 	// The first node was ordered more than 15 min ago, and a second order was under way at the end.
 	ordered := f.now.Add(-20 * time.Minute).Format(time.RFC3339)
-	text = regexp.MustCompile(`"ordered":"[^"]*"`).ReplaceAll(text, fmt.Appendf(nil, `"ordered":%q,"order":{"before":1,"delta":1,"at":%q}`, ordered, f.now.Format(time.RFC3339)))
+	text = regexp.MustCompile(`"ordered":"[^"]*"`).ReplaceAll(text, fmt.Appendf(nil, `"ordered":%q,"order":{"before":1,"delta":1,"at":%q}`,
+		ordered, f.now.Format(time.RFC3339)))
 	if f.state, err = steering.New("second process", steering.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,8 @@ type Late struct{ Groups []*Group }
 func (e Late) apply(s *State) Answer { return Answer{TakeBacks: s.late(e.Groups)} }
 
 func (s *State) late(groups []*Group) []TakeBack {
-	if s.view == nil || !s.HidesFailures() || !slices.ContainsFunc(s.o.Similarity.Policies, func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {
+	if s.view == nil || !s.HidesFailures() || !slices.ContainsFunc(s.o.Similarity.Policies,
+		func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {
 		return nil
 	}
 	at, terms, last := s.observe(), s.terms(nil), s.failures.followed
@@ -106,7 +107,8 @@ func (s *State) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms, a
 				l.young = append(l.young, fake)
 			}
 		case !ready && !node.Lost && !s.nodes.served[instance.ID]:
-			one := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, CreationTimestamp: metav1.NewTime(node.Created)}, Spec: v1.NodeSpec{ProviderID: instance.ID}}
+			one := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, CreationTimestamp: metav1.NewTime(node.Created)},
+				Spec: v1.NodeSpec{ProviderID: instance.ID}}
 			began[one], registered = node.Created, append(registered, one)
 		}
 	}
@@ -128,7 +130,8 @@ func (l *starting) takeBack(n int) TakeBack {
 	case out.Missing > 0:
 		out.Cause = byCloud
 	}
-	out.Why = fmt.Sprintf("%d nodes not ready within %s, the start-up deadline of set %s", len(out.Nodes)+out.Missing, l.terms.StartupDeadline, l.terms.Set)
+	out.Why = fmt.Sprintf("%d nodes not ready within %s, the start-up deadline of set %s", len(out.Nodes)+out.Missing, l.terms.StartupDeadline,
+		l.terms.Set)
 	return out
 }
 
@@ -145,7 +148,8 @@ func (s *State) movable(l *starting, late map[string]*starting, promised int) in
 		}
 		size := int64(max(0, b.target))
 		m := nodegroupset.Group{Name: name, Size: size, Max: size}
-		if name != l.ID && late[name] == nil && !b.onTrial && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.nodes.at.count(g, b).troubled() {
+		if name != l.ID && late[name] == nil && !b.onTrial && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) &&
+			!s.nodes.at.count(g, b).troubled() {
 			m.Max = max(size, int64(g.MaxSize))
 			movable = max(movable, own.takers[name])
 		}

@@ -26,7 +26,8 @@ const (
 )
 
 func (h trouble) String() string {
-	return [...]string{"have instances and never register", "have no instances", "have no instances, and are not taken back at first", "cannot be created"}[h]
+	return [...]string{"have instances and never register", "have no instances", "have no instances, and are not taken back at first",
+		"cannot be created"}[h]
 }
 
 // faultsOfTheCloud are those that need no call: nodes on their way never come, and a zone is shifted away.

@@ -256,7 +256,8 @@ func TestModel(t *testing.T) {
 		{groups: 2, pods: 2, kind: worldKind{inferred: true}},
 	}
 	if *deep {
-		checked = []bounds{{groups: 3, pods: 3, faults: 1}, {groups: 3, pods: 4, faults: 1}, {groups: 3, pods: 3, faults: 1, initial: [most]int{2, 0, 1}}, {groups: 2, pods: 2, faults: 2}}
+		checked = []bounds{{groups: 3, pods: 3, faults: 1}, {groups: 3, pods: 4, faults: 1},
+			{groups: 3, pods: 3, faults: 1, initial: [most]int{2, 0, 1}}, {groups: 2, pods: 2, faults: 2}}
 	}
 	if testing.Short() {
 		checked = checked[2:]
@@ -267,7 +268,8 @@ func TestModel(t *testing.T) {
 		start.kind, start.seen = b.kind, events
 		start.restart() // with the policies of its kind
 		visited, rests, err := search(start)
-		t.Logf("%d groups of %v nodes, %d more needed, %d faults, %+v: %d states, %d of them at rest", b.groups, b.initial[:b.groups], b.pods, b.faults, b.kind, visited, rests)
+		t.Logf("%d groups of %v nodes, %d more needed, %d faults, %+v: %d states, %d of them at rest", b.groups, b.initial[:b.groups], b.pods,
+			b.faults, b.kind, visited, rests)
 		if err != nil {
 			t.Error(err)
 		}

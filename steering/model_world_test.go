@@ -30,8 +30,10 @@ var (
 
 // machineIn is a node with room for one pod.
 func machineIn(zone string) *v1.Node {
-	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110")}
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}}, Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}
+	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"),
+		v1.ResourcePods: resource.MustParse("110")}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
+		Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}
 }
 
 // phase is what Cluster Autoscaler calls next.
@@ -104,7 +106,8 @@ type worldKind struct {
 }
 
 func newWorld(groups, pods, faults int, initial [most]int, patch func(*world)) *world {
-	w := &world{now: epoch, groups: groups, initial: initial, target: initial, ready: initial, pods: pods, faults: faults, patch: patch, shifted: -1, seen: map[string]int{}}
+	w := &world{now: epoch, groups: groups, initial: initial, target: initial, ready: initial, pods: pods, faults: faults, patch: patch,
+		shifted: -1, seen: map[string]int{}}
 	for i := range w.max {
 		w.max[i] = 8
 	}
@@ -126,7 +129,8 @@ func (w *world) fork() *world {
 // print is the same for worlds of which the same can become.
 func (w *world) print() [sha256.Size]byte {
 	p := &printer{Hash: sha256.New(), now: w.now, loop: w.state.caller.loop, connection: w.connection()}
-	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.never, w.how, w.shifted, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
+	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.never, w.how, w.shifted, w.faults, w.fresh, w.ca.phase, w.ca.counts,
+		w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
 		p.any(part)
 	}
 	p.print(reflect.ValueOf(w.state))
@@ -156,7 +160,8 @@ func (w *world) policies() []nodegroupset.SetPolicy {
 		return nil
 	}
 	portion := nodegroupset.PortionPolicy{Portion: nodegroupset.Portion{Name: "zones", Groups: names[:w.groups]}}
-	return []nodegroupset.SetPolicy{{Name: "all", Policy: nodegroupset.Even, Portions: []nodegroupset.PortionPolicy{portion}, StartupDeadline: deadline}}
+	return []nodegroupset.SetPolicy{{Name: "all", Policy: nodegroupset.Even, Portions: []nodegroupset.PortionPolicy{portion},
+		StartupDeadline: deadline}}
 }
 
 func (w *world) connection() string { return fmt.Sprint(w.ca.process, "-", w.life) }
@@ -223,7 +228,8 @@ func instance(group, k int) string { return fmt.Sprint(names[group], k) }
 func (w *world) read() *Cloud {
 	cloud := &Cloud{At: w.now, Groups: map[string]*Group{}}
 	for i := range w.groups {
-		g := &Group{NodeGroup: cloudprovider.NodeGroup{ID: names[i], MaxSize: w.max[i]}, Target: w.target[i], Template: cloudprovider.Template{Node: templates[i]}}
+		g := &Group{NodeGroup: cloudprovider.NodeGroup{ID: names[i], MaxSize: w.max[i]}, Target: w.target[i],
+			Template: cloudprovider.Template{Node: templates[i]}}
 		g.Instances = w.instances(i)
 		g.Revision = w.state.Revision(g.ID)
 		w.takeBack(Failed{g})
@@ -359,7 +365,8 @@ func (w *world) ask(o outcome) int {
 func (w *world) question() Question {
 	question := Question{Nodes: map[string]*v1.Node{}}
 	for p := w.ca.first; p < w.pods; p++ {
-		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(p)), CreationTimestamp: metav1.Time{Time: epoch.Add(-time.Minute)}}})
+		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(p)),
+			CreationTimestamp: metav1.Time{Time: epoch.Add(-time.Minute)}}})
 	}
 	for i := range w.groups {
 		question.Nodes[names[i]] = templates[i]
@@ -394,7 +401,8 @@ const (
 )
 
 func (o outcome) String() string {
-	return [...]string{"", "refused by the cloud", "the answer is lost", "unclear, taken", "unclear, not taken", "slow", "the journal is not written", "nobody waits any longer", "the sidecar ends before the order", "the sidecar ends after the order"}[o]
+	return [...]string{"", "refused by the cloud", "the answer is lost", "unclear, taken", "unclear, not taken", "slow",
+		"the journal is not written", "nobody waits any longer", "the sidecar ends before the order", "the sidecar ends after the order"}[o]
 }
 
 // increase has Cluster Autoscaler increase the chosen group.

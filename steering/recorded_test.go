@@ -100,7 +100,8 @@ func FuzzRecorded(f *testing.F) {
 
 // What a line says of a reading and of errors is all there when it is read again.
 func TestARecordedReading(t *testing.T) {
-	g := &Group{NodeGroup: cloudprovider.NodeGroup{ID: "a", MaxSize: 3}, Target: 2, Revision: -1, Err: cloudprovider.ErrUnavailable, Template: cloudprovider.Template{Node: templates[0]}}
+	g := &Group{NodeGroup: cloudprovider.NodeGroup{ID: "a", MaxSize: 3}, Target: 2, Revision: -1, Err: cloudprovider.ErrUnavailable,
+		Template: cloudprovider.Template{Node: templates[0]}}
 	var read Recorded
 	for _, e := range []Event{
 		Show{&Cloud{At: epoch, Groups: map[string]*Group{"a": g}}}, OrderEnded{Group: "a", Err: cloudprovider.ErrOutOfResources},
@@ -123,7 +124,8 @@ func TestARecordedReading(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"event":"Ask"}`: `unknown event "Ask"`, `{"event":"Increase","fields":{"Delta":"x"},"answer":{}}`: "event Increase: Delta: ", `{`: "unexpected end of JSON input",
+		`{"event":"Ask"}`: `unknown event "Ask"`, `{"event":"Increase","fields":{"Delta":"x"},"answer":{}}`: "event Increase: Delta: ",
+		`{`: "unexpected end of JSON input",
 	} {
 		if err := json.Unmarshal([]byte(text), &read); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)

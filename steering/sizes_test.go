@@ -253,7 +253,8 @@ func TestNothingIsKnown(t *testing.T) {
 func TestCountedNodes(t *testing.T) {
 	a := newAsker(t, threeGroups(0, 0, 0)...)
 	counted := func() {
-		a.step(steering.Sizes{Began: a.now, Counted: true, Groups: []steering.GroupSize{{Name: "a"}, {Name: "b"}, {Name: "c", Target: 1, Ready: 1}}})
+		a.step(steering.Sizes{Began: a.now, Counted: true,
+			Groups: []steering.GroupSize{{Name: "a"}, {Name: "b"}, {Name: "c", Target: 1, Ready: 1}}})
 	}
 	var got []string
 	for range 5 {
@@ -272,7 +273,8 @@ func TestCountedNodes(t *testing.T) {
 
 // TestBackoffsOfAZone: groups that Cluster Autoscaler has backed off count for the detection of zones, and say why a set is uneven.
 func TestBackoffsOfAZone(t *testing.T) {
-	state, err := steering.New("", steering.Options{ExpanderOnly: true, ZonalShift: zonalshift.Options{Detect: zonalshift.Detect{Refusals: true, After: time.Minute}}})
+	state, err := steering.New("", steering.Options{ExpanderOnly: true,
+		ZonalShift: zonalshift.Options{Detect: zonalshift.Detect{Refusals: true, After: time.Minute}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +310,8 @@ func TestWhyTheSetIsUneven(t *testing.T) {
 		grow  func(a *asker) // a loop
 		want  string
 	}{
-		{"at once", []int{0, 0, 0}, func(a *asker) { a.order(a.ask(4), 4); a.order(a.ask(4), 4); a.order(a.ask(1), 1) }, "b has 4 of 3: Cluster Autoscaler added 4 nodes to it at once (--max-nodes-per-scaleup)"},
+		{"at once", []int{0, 0, 0}, func(a *asker) { a.order(a.ask(4), 4); a.order(a.ask(4), 4); a.order(a.ask(1), 1) },
+			"b has 4 of 3: Cluster Autoscaler added 4 nodes to it at once (--max-nodes-per-scaleup)"},
 		{"too few", []int{1, 3, 6}, func(a *asker) { a.order(a.ask(1), 1) }, "the nodes of the scale-up were too few to level it"},
 		{"pinned", []int{3, 3, 3}, func(a *asker) {
 			for range 3 {

@@ -246,7 +246,8 @@ func shrunk(p *plugin, c cluster) cluster {
 
 func (c cluster) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "pod of %s %v, selector %v, affinity %v, tolerations %v\n", c.pod.Namespace, c.pod.Labels, c.pod.Spec.NodeSelector, c.pod.Spec.Affinity, c.pod.Spec.Tolerations)
+	fmt.Fprintf(&b, "pod of %s %v, selector %v, affinity %v, tolerations %v\n", c.pod.Namespace, c.pod.Labels, c.pod.Spec.NodeSelector,
+		c.pod.Spec.Affinity, c.pod.Spec.Tolerations)
 	for _, s := range c.pod.Spec.TopologySpreadConstraints {
 		fmt.Fprintf(&b, "  %+v\n", s)
 	}
@@ -326,7 +327,8 @@ func (d dice) node(i int) *v1.Node {
 		n.Labels["disk"] = d.of("ssd", "hdd")
 	}
 	if d.one(4) {
-		n.Spec.Taints = []v1.Taint{{Key: d.of("x", "y"), Value: d.of("1", "2"), Effect: v1.TaintEffect(d.of("NoSchedule", "PreferNoSchedule", "NoExecute"))}}
+		n.Spec.Taints = []v1.Taint{{Key: d.of("x", "y"), Value: d.of("1", "2"),
+			Effect: v1.TaintEffect(d.of("NoSchedule", "PreferNoSchedule", "NoExecute"))}}
 	}
 	n.Spec.Unschedulable = d.one(8)
 	return n
@@ -357,7 +359,8 @@ func (d dice) selector() *metav1.LabelSelector {
 	case 2:
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}}
 	case 3:
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"db"}}}}
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn,
+			Values: []string{"db"}}}}
 	case 4:
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "rev": "1"}}
 	}
@@ -376,6 +379,7 @@ func (d dice) where(p *v1.Pod) {
 		}}}
 	}
 	if d.one(2) {
-		p.Spec.Tolerations = []v1.Toleration{{Key: d.of("x", ""), Operator: v1.TolerationOpExists, Effect: v1.TaintEffect(d.of("", "NoSchedule"))}}
+		p.Spec.Tolerations = []v1.Toleration{{Key: d.of("x", ""), Operator: v1.TolerationOpExists,
+			Effect: v1.TaintEffect(d.of("", "NoSchedule"))}}
 	}
 }

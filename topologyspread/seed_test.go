@@ -24,7 +24,8 @@ func foo(constraints ...v1.TopologySpreadConstraint) *v1.Pod {
 func hard(key string, maxSkew int32) v1.TopologySpreadConstraint {
 	return v1.TopologySpreadConstraint{
 		TopologyKey: key, MaxSkew: maxSkew, WhenUnsatisfiable: v1.DoNotSchedule,
-		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "foo", Operator: metav1.LabelSelectorOpExists}}},
+		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "foo",
+			Operator: metav1.LabelSelectorOpExists}}},
 	}
 }
 
@@ -41,7 +42,8 @@ func atLeast(n int32, c v1.TopologySpreadConstraint) v1.TopologySpreadConstraint
 
 // on is a node in a zone with n pods of the workload; the zone's label is left out if empty.
 func on(name, zone string, n int) topologyspread.Node {
-	node := topologyspread.Node{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node": name, v1.LabelHostname: name}}}}
+	node := topologyspread.Node{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"node": name, v1.LabelHostname: name}}}}
 	if zone != "" {
 		node.Node.Labels["zone"] = zone
 	}
@@ -102,7 +104,8 @@ func stranger(p *v1.Pod) *v1.Pod { p.Labels = map[string]string{"app": "other"};
 
 func inZones(p *v1.Pod, names ...string) *v1.Pod {
 	p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-		NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: names}}}}}}}
+		NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn,
+			Values: names}}}}}}}
 	return p
 }
 
@@ -118,15 +121,19 @@ func TestWhereAPodMayGo(t *testing.T) {
 		want       string
 	}{
 		{"story 1: a zone at a time", foo(hard("zone", 1)), zones(0, 0, 0), "", "zone1 zone2 zone3"},
-		{"story 2: the third replica of a rolling update on two nodes", foo(hard("node", 1)), []topologyspread.Node{on("node1", "", 1), on("node2", "", 1)}, "", "node1 node2"},
-		{"story 2: the third replica where a third node is free", foo(hard("node", 1)), []topologyspread.Node{on("node1", "", 1), on("node2", "", 1), on("node3", "", 0)}, "", "node3"},
+		{"story 2: the third replica of a rolling update on two nodes", foo(hard("node", 1)),
+			[]topologyspread.Node{on("node1", "", 1), on("node2", "", 1)}, "", "node1 node2"},
+		{"story 2: the third replica where a third node is free", foo(hard("node", 1)),
+			[]topologyspread.Node{on("node1", "", 1), on("node2", "", 1), on("node3", "", 0)}, "", "node3"},
 		{"1/1/0, maxSkew 1", foo(hard("zone", 1)), zones(1, 1, 0), "", "zone3"},
 		{"1/1/0, maxSkew 2", foo(hard("zone", 2)), zones(1, 1, 0), "", "zone1 zone2 zone3"},
 		{"3/2/1, maxSkew 1", foo(hard("zone", 1)), zones(3, 2, 1), "", "zone3"},
 		{"3/2/1, maxSkew 2", foo(hard("zone", 2)), zones(3, 2, 1), "", "zone2 zone3"},
 		{"3/2/1, maxSkew 3", foo(hard("zone", 3)), zones(3, 2, 1), "", "zone1 zone2 zone3"},
-		{"node affinity to two zones of ten, 1/1", inZones(foo(hard("zone", 1)), "zone1", "zone2"), zones(1, 1, 0, 0, 0, 0, 0, 0, 0, 0), others, "zone1 zone2"},
-		{"node affinity to two zones of ten, 2/1", inZones(foo(hard("zone", 1)), "zone1", "zone2"), zones(2, 1, 0, 0, 0, 0, 0, 0, 0, 0), others, "zone2"},
+		{"node affinity to two zones of ten, 1/1", inZones(foo(hard("zone", 1)), "zone1", "zone2"), zones(1, 1, 0, 0, 0, 0, 0, 0, 0, 0), others,
+			"zone1 zone2"},
+		{"node affinity to two zones of ten, 2/1", inZones(foo(hard("zone", 1)), "zone1", "zone2"), zones(2, 1, 0, 0, 0, 0, 0, 0, 0, 0), others,
+			"zone2"},
 		{"chicken and egg: no pod yet, the pod matches itself", foo(hard("zone", 1)), zones(0, 0, 0), "", "zone1 zone2 zone3"},
 		{"chicken and egg: no pod yet, the pod does not match itself", stranger(foo(hard("zone", 1))), zones(0, 0, 0), "", "zone1 zone2 zone3"},
 		{"seven nodes by zone", foo(hard("zone", 1)), seven(), "", "node3a"},
@@ -196,12 +203,16 @@ func TestWhereAPodShouldGo(t *testing.T) {
 		{"zone3 infeasible: 2/1/0", foo(soft("zone", 1)), zones(2, 1, 0), "zone3", map[string]int64{"zone1": 33, "zone2": 100}},
 		{"zone3 infeasible: 1/1/1", foo(soft("zone", 1)), zones(1, 1, 1), "zone3", map[string]int64{"zone1": 100, "zone2": 100}},
 		{"zone3 infeasible: 2/1/1", foo(soft("zone", 1)), zones(2, 1, 1), "zone3", map[string]int64{"zone1": 33, "zone2": 100}},
-		{"story 2: a third replica is tolerated where the third node lacks room", foo(soft("node", 1)), []topologyspread.Node{on("node1", "", 1), on("node2", "", 1), on("node3", "", 0)}, "node3",
+		{"story 2: a third replica is tolerated where the third node lacks room", foo(soft("node", 1)),
+			[]topologyspread.Node{on("node1", "", 1), on("node2", "", 1), on("node3", "", 0)}, "node3",
 			map[string]int64{"node1": 100, "node2": 100}},
 		{"over hostnames", foo(soft(v1.LabelHostname, 1)), four(2, 1, 0, 3), "", map[string]int64{"a": 20, "b": 60, "x": 100, "y": 0}},
-		{"pods on an infeasible node count for its zone", foo(soft("zone", 1)), four(4, 2, 1, 3), "y", map[string]int64{"a": 75, "b": 75, "x": 100}},
-		{"terminating pods", foo(soft(v1.LabelHostname, 1)), with("a", four(0, 1, 0, 0)[:2], terminating(foo()), terminating(foo())), "", map[string]int64{"a": 100, "b": 0}},
-		{"a node without one of two keys", foo(soft("zone", 1), soft("node", 1)), without("zone", "a", four(0, 1, 1, 1)), "", map[string]int64{"a": 0, "b": 100, "x": 75, "y": 75}},
+		{"pods on an infeasible node count for its zone", foo(soft("zone", 1)), four(4, 2, 1, 3), "y",
+			map[string]int64{"a": 75, "b": 75, "x": 100}},
+		{"terminating pods", foo(soft(v1.LabelHostname, 1)), with("a", four(0, 1, 0, 0)[:2], terminating(foo()), terminating(foo())), "",
+			map[string]int64{"a": 100, "b": 0}},
+		{"a node without one of two keys", foo(soft("zone", 1), soft("node", 1)), without("zone", "a", four(0, 1, 1, 1)), "",
+			map[string]int64{"a": 0, "b": 100, "x": 75, "y": 75}},
 		{"no pod at all", foo(soft("zone", 1)), four(0, 0, 0, 0), "", map[string]int64{"a": 100, "b": 100, "x": 100, "y": 100}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,7 +19,8 @@ func fleetToSplit(random *rand.Rand, zones int, pods, skew, perNode int64, empty
 		}
 		r.Domains = append(r.Domains, d)
 		for k := range 1 + random.IntN(2) {
-			r.Groups = append(r.Groups, SplitGroup{Name: fmt.Sprintf("ng-%d-%02d", k, i), Domain: d.Name, Size: size, Max: size + random.Int64N(3*share/perNode+2)})
+			r.Groups = append(r.Groups, SplitGroup{Name: fmt.Sprintf("ng-%d-%02d", k, i), Domain: d.Name, Size: size,
+				Max: size + random.Int64N(3*share/perNode+2)})
 		}
 	}
 	return r
@@ -30,20 +31,21 @@ func BenchmarkSplit(b *testing.B) {
 		for _, skew := range []int64{1, 5, 1000} {
 			for _, perNode := range []int64{1, 30} {
 				for _, empty := range []float64{0, 0.5, 1} {
-					b.Run(fmt.Sprintf("zones=%d/pods=%d/skew=%d/perNode=%d/empty=%.1f", zones.zones, zones.pods, skew, perNode, empty), func(b *testing.B) {
-						random := rand.New(rand.NewPCG(1, 2))
-						requests := make([]SplitRequest, 20)
-						for i := range requests {
-							requests[i] = fleetToSplit(random, int(zones.zones), zones.pods, skew, perNode, empty)
-						}
-						b.ReportAllocs()
-						b.ResetTimer()
-						for i := range b.N {
-							if _, err := Split(requests[i%len(requests)]); err != nil {
-								b.Fatal(err)
+					b.Run(fmt.Sprintf("zones=%d/pods=%d/skew=%d/perNode=%d/empty=%.1f", zones.zones, zones.pods, skew, perNode, empty),
+						func(b *testing.B) {
+							random := rand.New(rand.NewPCG(1, 2))
+							requests := make([]SplitRequest, 20)
+							for i := range requests {
+								requests[i] = fleetToSplit(random, int(zones.zones), zones.pods, skew, perNode, empty)
 							}
-						}
-					})
+							b.ReportAllocs()
+							b.ResetTimer()
+							for i := range b.N {
+								if _, err := Split(requests[i%len(requests)]); err != nil {
+									b.Fatal(err)
+								}
+							}
+						})
 				}
 			}
 		}
@@ -74,7 +76,8 @@ func BenchmarkSplitWorst(b *testing.B) {
 		requests[name] = r
 	}
 	requests["zones=19/pods=17808"] = SplitRequest{Pods: 17808, MaxSkew: 441, PodsPerNode: 1, MinDomains: 3}.in(nineteenZones)
-	requests["zones=50/pods=100000"] = SplitRequest{Pods: 100_000, MaxSkew: 2746, PodsPerNode: 21, MinDomains: 8, ExtraNodes: 16}.in(fiftyZones)
+	requests["zones=50/pods=100000"] = SplitRequest{Pods: 100_000, MaxSkew: 2746, PodsPerNode: 21, MinDomains: 8,
+		ExtraNodes: 16}.in(fiftyZones)
 	for name, r := range requests {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -13,12 +13,18 @@ func TestSplitOpensWhatLevellingWould(t *testing.T) {
 		request       SplitRequest
 		fewest, nodes list
 	}{
-		"an even number of pods for two zones is odd in nodes": {zonesToSplit(30, 1, 2, list{0, 0}, list{0, 0}, list{30, 30}, "ab"), list{15, 0}, list{8, 8}},
-		"three zones":                             {zonesToSplit(10, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 9}, "abc"), list{5, 0, 0}, list{2, 2, 2}},
-		"no more nodes than zones":                {zonesToSplit(4, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 9}, "abc"), list{1, 1, 0}, list{1, 1, 0}},
-		"one node opens one zone":                 {zonesToSplit(2, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 9}, "abc"), list{1, 0, 0}, list{1, 0, 0}},
-		"a zone that would hold the others back":  {zonesToSplit(12, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, "c"), list{2, 2, 0}, list{2, 2, 0}},
-		"one of two zones would hold others back": {zonesToSplit(14, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 1}, "abc"), list{7, 0, 0}, list{4, 4, 0}},
+		"an even number of pods for two zones is odd in nodes": {zonesToSplit(30, 1, 2, list{0, 0}, list{0, 0}, list{30, 30}, "ab"), list{15, 0},
+			list{8, 8}},
+		"three zones": {zonesToSplit(10, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 9}, "abc"), list{5, 0, 0},
+			list{2, 2, 2}},
+		"no more nodes than zones": {zonesToSplit(4, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 9}, "abc"), list{1, 1, 0},
+			list{1, 1, 0}},
+		"one node opens one zone": {zonesToSplit(2, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 9}, "abc"), list{1, 0, 0},
+			list{1, 0, 0}},
+		"a zone that would hold the others back": {zonesToSplit(12, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, "c"), list{2, 2, 0},
+			list{2, 2, 0}},
+		"one of two zones would hold others back": {zonesToSplit(14, 1, 2, list{0, 0, 0}, list{0, 0, 0}, list{9, 9, 1}, "abc"), list{7, 0, 0},
+			list{4, 4, 0}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

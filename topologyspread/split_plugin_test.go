@@ -36,7 +36,8 @@ func aSplit(r *rand.Rand) topologyspread.SplitRequest {
 		request.Domains = append(request.Domains, domain)
 		for g := range r.IntN(3) {
 			size := r.Int64N(5)
-			request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: fmt.Sprintf("z%d-%d", d, g), Domain: domain.Name, Size: size, Max: size + r.Int64N(12)})
+			request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: fmt.Sprintf("z%d-%d", d, g), Domain: domain.Name, Size: size,
+				Max: size + r.Int64N(12)})
 		}
 	}
 	return request
@@ -46,7 +47,8 @@ func aSplit(r *rand.Rand) topologyspread.SplitRequest {
 func nodeWith(name, zone string, pods, room int64) topologyspread.Node {
 	n := topologyspread.Node{Node: &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}},
-		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(pods+room, resource.DecimalSI), v1.ResourcePods: resource.MustParse("1k")}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(pods+room, resource.DecimalSI),
+			v1.ResourcePods: resource.MustParse("1k")}},
 	}}
 	for range pods {
 		n.Pods = append(n.Pods, onePod(nil))
@@ -81,7 +83,8 @@ func clusterOf(request *topologyspread.SplitRequest, added []int64) (nodes []top
 func (p *plugin) placeOneByOne(t *testing.T, request *topologyspread.SplitRequest, nodes []topologyspread.Node, r *rand.Rand) int64 {
 	t.Helper()
 	constraint := v1.TopologySpreadConstraint{
-		MaxSkew: int32(request.MaxSkew), TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		MaxSkew: int32(request.MaxSkew), TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 	}
 	if request.MinDomains > 0 {
 		constraint.MinDomains = ptr.To(int32(request.MinDomains))

@@ -35,14 +35,18 @@ func TestSplitExamples(t *testing.T) {
 		"three zones without pods": {request: zonesToSplit(9, 1, 2, list{0, 0, 0}, list{3, 3, 3}, list{9, 9, 9}, ""), nodes: list{2, 2, 2}},
 		"the lowest first":         {request: zonesToSplit(6, 1, 2, list{3, 1, 0}, list{2, 1, 0}, list{9, 9, 9}, "c"), nodes: list{0, 1, 2}},
 		"all at once":              {request: zonesToSplit(30, 1, 2, list{2, 2, 2}, list{1, 1, 1}, list{20, 20, 20}, ""), nodes: list{5, 5, 5}},
-		"a zone is opened because that takes fewer nodes": {request: zonesToSplit(4, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, "c"), nodes: list{0, 0, 1}},
+		"a zone is opened because that takes fewer nodes": {request: zonesToSplit(4, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, "c"),
+			nodes: list{0, 0, 1}},
 		"an active zone at its maximum binds": {request: zonesToSplit(12, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, ""),
 			nodes: list{0, 0, 1}, unplaced: 8, binding: "c"},
-		"a zone that would hold the others back stays closed": {request: zonesToSplit(12, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, "c"), nodes: list{2, 2, 0}},
-		"pods are counted, not nodes":                         {request: zonesToSplit(2, 2, 1, list{0, 1, 1}, list{5, 3, 5}, list{9, 9, 9}, ""), nodes: list{1, 1, 0}},
-		"no pods":                                             {request: zonesToSplit(0, 1, 1, list{0, 0}, list{1, 1}, list{9, 9}, ""), nodes: list{0, 0}},
-		"more than all groups have room for":                  {request: zonesToSplit(9, 1, 1, list{0, 0}, list{1, 1}, list{2, 3}, ""), nodes: list{1, 2}, unplaced: 6, binding: "a"},
-		"a group over its maximum is left alone":              {request: zonesToSplit(4, 4, 1, list{0, 0}, list{5, 1}, list{3, 9}, ""), nodes: list{0, 4}},
+		"a zone that would hold the others back stays closed": {request: zonesToSplit(12, 1, 4, list{5, 5, 0}, list{2, 2, 0}, list{9, 9, 1}, "c"),
+			nodes: list{2, 2, 0}},
+		"pods are counted, not nodes": {request: zonesToSplit(2, 2, 1, list{0, 1, 1}, list{5, 3, 5}, list{9, 9, 9}, ""),
+			nodes: list{1, 1, 0}},
+		"no pods": {request: zonesToSplit(0, 1, 1, list{0, 0}, list{1, 1}, list{9, 9}, ""), nodes: list{0, 0}},
+		"more than all groups have room for": {request: zonesToSplit(9, 1, 1, list{0, 0}, list{1, 1}, list{2, 3}, ""), nodes: list{1, 2},
+			unplaced: 6, binding: "a"},
+		"a group over its maximum is left alone": {request: zonesToSplit(4, 4, 1, list{0, 0}, list{5, 1}, list{3, 9}, ""), nodes: list{0, 4}},
 		"numbers as large as can be": {request: zonesToSplit(MaxCount, MaxCount, 1, list{MaxCount, 0}, list{0, 0}, list{MaxCount, MaxCount}, ""),
 			nodes: list{MaxCount / 2, MaxCount/2 + 1}},
 	}
@@ -57,7 +61,8 @@ func TestSplitExamples(t *testing.T) {
 				nodes = append(nodes, g.NewSize-g.Size)
 			}
 			if !slices.Equal(nodes, test.nodes) || got.Unplaced != test.unplaced || strings.Join(got.Binding, "") != test.binding {
-				t.Errorf("nodes %v, %d unplaced, binding %v; want %v, %d, %s", nodes, got.Unplaced, got.Binding, test.nodes, test.unplaced, test.binding)
+				t.Errorf("nodes %v, %d unplaced, binding %v; want %v, %d, %s", nodes, got.Unplaced, got.Binding, test.nodes, test.unplaced,
+					test.binding)
 			}
 		})
 	}

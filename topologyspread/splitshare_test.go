@@ -19,7 +19,8 @@ func TestShareKeepsTheNodesOfEachDomain(t *testing.T) {
 		for _, domain := range []string{"a", "b", "c"} {
 			r.Domains = append(r.Domains, topologyspread.SplitDomain{Name: domain, Active: true})
 			for i := range rapid.IntRange(1, 3).Draw(t, "groups") {
-				g := topologyspread.SplitGroup{Name: domain + string(rune('0'+i)), Domain: domain, Size: rapid.Int64Range(0, 3).Draw(t, "size"), Max: 40}
+				g := topologyspread.SplitGroup{Name: domain + string(rune('0'+i)), Domain: domain, Size: rapid.Int64Range(0, 3).Draw(t, "size"),
+					Max: 40}
 				r.Groups, domainOf[g.Name] = append(r.Groups, g), domain
 			}
 		}

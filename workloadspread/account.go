@@ -150,7 +150,8 @@ func (c *counts) recount(pods []*member, unseen bool) (missing, late []entry) {
 func (p *pass) account() {
 	_, late := p.counts.recount(p.all, false)
 	for _, e := range late {
-		p.decision.Events.Add(v1.EventTypeWarning, ReasonCreationTimedOut, "", "a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more",
+		p.decision.Events.Add(v1.EventTypeWarning, ReasonCreationTimedOut, "",
+			"a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more",
 			p.Spec.Subsets[e.subset].Name, int(creatingTimeout(p.Spec).Seconds()))
 	}
 	if p.Workload.Revision != "" {

@@ -22,7 +22,8 @@ type late struct {
 // MovesOn returns when a pod of a subset, by index, moves on if the scheduler has found no node for it
 // until then: after the critical time, and after what the autoscaler does about it, if that is known,
 // has ended or taken too long. It is false if the pod does not wait for a node, or stays in any case.
-func MovesOn(spec *v1alpha1.WorkloadSpreadSpec, pod *v1.Pod, subset int, scaleUp ScaleUp, known bool) (critical, until time.Time, moves bool) {
+func MovesOn(spec *v1alpha1.WorkloadSpreadSpec, pod *v1.Pod, subset int, scaleUp ScaleUp,
+	known bool) (critical, until time.Time, moves bool) {
 	a := spec.ScheduleStrategy.Adaptive
 	if spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || ptr.Deref(a.RescheduleCriticalSeconds, 0) == 0 {
 		return time.Time{}, time.Time{}, false
@@ -95,12 +96,15 @@ func (p *pass) mark(timedOut []late) {
 		}
 		if !p.marked(i) {
 			s.UnschedulableUntil = nil
-			meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, true, ReasonSchedulable, "new pods may go to the subset"))
+			meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, true, ReasonSchedulable,
+				"new pods may go to the subset"))
 			continue
 		}
-		meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, false, ReasonUnschedulable, "pods could not be scheduled: new pods pass over the subset for a while"))
+		meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, false, ReasonUnschedulable,
+			"pods could not be scheduled: new pods pass over the subset for a while"))
 		if !was {
-			p.decision.Events.Add(v1.EventTypeWarning, ReasonUnschedulable, "", "pods of subset %s cannot be scheduled: new pods pass over it", s.Name)
+			p.decision.Events.Add(v1.EventTypeWarning, ReasonUnschedulable, "", "pods of subset %s cannot be scheduled: new pods pass over it",
+				s.Name)
 		}
 		p.timer.At(s.UnschedulableUntil.Time)
 	}

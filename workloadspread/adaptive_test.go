@@ -15,7 +15,8 @@ import (
 // adaptive lets pods move on after 30 seconds.
 func adaptive(most ...string) *v1alpha1.WorkloadSpreadSpec {
 	spec := deployment(most...)
-	spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: new(int32(30))}}
+	spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive,
+		Adaptive: &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: new(int32(30))}}
 	return spec
 }
 
@@ -46,10 +47,12 @@ func TestTwoPodsThatCannotBeScheduledMoveOn(t *testing.T) {
 	if !a.UnschedulableUntil.Equal(new(stamp(noon.Add(300 * time.Second)))) {
 		t.Errorf("marked until %v", a.UnschedulableUntil)
 	}
-	if got := Admit(State{Spec: in.Spec, Status: d.Status, Workload: in.Workload, Now: noon.Add(299 * time.Second)}, NewPod{ID: "new", Revision: "next"}); got.Subset != 1 {
+	if got := Admit(State{Spec: in.Spec, Status: d.Status, Workload: in.Workload, Now: noon.Add(299 * time.Second)},
+		NewPod{ID: "new", Revision: "next"}); got.Subset != 1 {
 		t.Errorf("the mark survives revisions: %+v", got)
 	}
-	if got := Admit(State{Spec: in.Spec, Status: d.Status, Workload: in.Workload, Now: noon.Add(300 * time.Second)}, NewPod{ID: "new", Revision: "next"}); got.Subset != 0 {
+	if got := Admit(State{Spec: in.Spec, Status: d.Status, Workload: in.Workload, Now: noon.Add(300 * time.Second)},
+		NewPod{ID: "new", Revision: "next"}); got.Subset != 0 {
 		t.Errorf("the mark has ended: %+v", got)
 	}
 }
@@ -115,7 +118,8 @@ func TestThePodIsKeptWhileTheAutoscalerActs(t *testing.T) {
 		before := Decide(in)
 		in.Now = in.Now.Add(time.Second)
 		after := Decide(in)
-		if len(before.Delete) > 0 || before.Status.SubsetStatuses[0].UnschedulableUntil != nil || !before.Next.Equal(in.Now) || len(after.Delete) != 1 {
+		if len(before.Delete) > 0 || before.Status.SubsetStatuses[0].UnschedulableUntil != nil || !before.Next.Equal(in.Now) ||
+			len(after.Delete) != 1 {
 			t.Errorf("%s: deleted %v, again at %v, then %v", c.name, deleted(before), before.Next.Sub(noon), deleted(after))
 		}
 	}
@@ -175,13 +179,17 @@ func TestSimulatedRoom(t *testing.T) {
 		{"nowhere", func(*v1alpha1.WorkloadSpreadSpec) {}, []Room{RoomNone, RoomNone}, 0},
 		{"not simulated in time", func(*v1alpha1.WorkloadSpreadSpec) {}, []Room{RoomUnknown, RoomOnNode}, 0},
 		{"the autoscaler can bring it", func(*v1alpha1.WorkloadSpreadSpec) {}, []Room{RoomByAutoscaler, RoomOnNode}, 0},
-		{"nobody waits for the autoscaler", func(s *v1alpha1.WorkloadSpreadSpec) { s.ScheduleStrategy.Adaptive.WaitForAutoscaler = new(false) }, []Room{RoomByAutoscaler, RoomOnNode}, 1},
-		{"disabled", func(s *v1alpha1.WorkloadSpreadSpec) { s.ScheduleStrategy.Adaptive.DisableSimulationSchedule = true }, []Room{RoomNone, RoomOnNode}, 0},
-		{"Fixed", func(s *v1alpha1.WorkloadSpreadSpec) { s.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{} }, []Room{RoomNone, RoomOnNode}, 0},
+		{"nobody waits for the autoscaler", func(s *v1alpha1.WorkloadSpreadSpec) { s.ScheduleStrategy.Adaptive.WaitForAutoscaler = new(false) },
+			[]Room{RoomByAutoscaler, RoomOnNode}, 1},
+		{"disabled", func(s *v1alpha1.WorkloadSpreadSpec) { s.ScheduleStrategy.Adaptive.DisableSimulationSchedule = true },
+			[]Room{RoomNone, RoomOnNode}, 0},
+		{"Fixed", func(s *v1alpha1.WorkloadSpreadSpec) { s.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{} },
+			[]Room{RoomNone, RoomOnNode}, 0},
 	} {
 		spec := adaptive("", "")
 		c.change(spec)
-		if got := Admit(stateOf(spec, &v1alpha1.WorkloadSpreadStatus{}, 5), NewPod{ID: "new", Revision: OneRevision, Room: c.room}); got.Subset != c.want {
+		if got := Admit(stateOf(spec, &v1alpha1.WorkloadSpreadStatus{}, 5),
+			NewPod{ID: "new", Revision: OneRevision, Room: c.room}); got.Subset != c.want {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

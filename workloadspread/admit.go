@@ -126,7 +126,8 @@ func (c *counts) complete(revision string) bool {
 // additional reports whether a new pod replaces none of those that are counted, because the workload
 // asks for more. It is not known during a rollout, nor if a subset is not counted.
 func (c *counts) additional(revision string) bool {
-	return isKnown(c.Spec) && !c.others(revision) && !c.complete(revision) && (Shared(c.Spec) || !slices.Contains(c.limits(revision), Unlimited))
+	return isKnown(c.Spec) && !c.others(revision) && !c.complete(revision) &&
+		(Shared(c.Spec) || !slices.Contains(c.limits(revision), Unlimited))
 }
 
 // choose is the subset of a new pod, or -1. It reports whether others would have come first if they were

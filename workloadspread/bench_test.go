@@ -20,7 +20,8 @@ func settled(b *testing.B, spec *v1alpha1.WorkloadSpreadSpec, pods int) Input {
 			pod := &v1.Pod{}
 			pod.Name, pod.UID = fmt.Sprintf("web-%d-%05d", i, k), "u"
 			pod.Labels = map[string]string{"pod-template-hash": w.hash(0)}
-			pod.Annotations = map[string]string{AnnotationSpread: Assignment{Name: "spread", Subset: spec.Subsets[i].Name, ID: fmt.Sprint(i, k)}.String()}
+			pod.Annotations = map[string]string{AnnotationSpread: Assignment{Name: "spread", Subset: spec.Subsets[i].Name,
+				ID: fmt.Sprint(i, k)}.String()}
 			pod.Spec.NodeName, pod.Status.Phase = "n", v1.PodRunning
 			in.Pods = append(in.Pods, pod)
 		}

@@ -193,7 +193,8 @@ func (p *pass) report() {
 	case statefulSetKind:
 		p.condition(v1alpha1.ConditionScaleDownOrdered, true, ReasonByOrdinal, "the pods with the highest ordinals are deleted first")
 	default:
-		p.condition(v1alpha1.ConditionScaleDownOrdered, false, ReasonNotRead, "the controller of a "+p.Spec.TargetRef.Kind+" does not read deletion costs: they are not written, and the order in which it deletes pods is its own")
+		p.condition(v1alpha1.ConditionScaleDownOrdered, false, ReasonNotRead, "the controller of a "+p.Spec.TargetRef.Kind+
+			" does not read deletion costs: they are not written, and the order in which it deletes pods is its own")
 	}
 	if p.status.Unassigned > 0 {
 		p.condition(v1alpha1.ConditionAllInSubsets, false, ReasonUnassigned, fmt.Sprintf("%d pods belong to no subset", p.status.Unassigned))

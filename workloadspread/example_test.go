@@ -26,7 +26,8 @@ func spread() *v1alpha1.WorkloadSpreadSpec {
 }
 
 func machines(kind string) *v1.NodeSelectorTerm {
-	return &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "machines", Operator: v1.NodeSelectorOpIn, Values: []string{kind}}}}
+	return &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "machines", Operator: v1.NodeSelectorOpIn,
+		Values: []string{kind}}}}
 }
 
 // Two subsets with a base of two, then 20/80, at some numbers of replicas.
@@ -106,7 +107,8 @@ func ExampleDecide() {
 	}}
 	for _, name := range []string{"web-1", "web-2"} {
 		a := workloadspread.Assignment{Name: "web", Subset: "normal"}
-		in.Pods = append(in.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{workloadspread.AnnotationSpread: a.String()}}})
+		in.Pods = append(in.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{workloadspread.AnnotationSpread: a.String()}}})
 	}
 	d := workloadspread.Decide(in)
 	fmt.Println(d.Status.Filled)

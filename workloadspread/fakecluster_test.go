@@ -249,7 +249,8 @@ func lastFirst(a, b *v1.Pod) int {
 		}
 		return 3
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(cost(a), cost(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(cost(a), cost(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name))
 }
 
 // scale brings the pods of a revision to a number.
@@ -303,7 +304,8 @@ func (w *fakeCluster) schedule() {
 		pod = pod.DeepCopy()
 		if w.nodeless[a.Subset] {
 			if len(pod.Status.Conditions) == 0 {
-				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: stamp(w.now)}}
+				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
+					LastTransitionTime: stamp(w.now)}}
 			}
 		} else {
 			pod.Spec.NodeName, pod.Status.Phase = "n", v1.PodRunning

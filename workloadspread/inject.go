@@ -134,7 +134,8 @@ func injectInto(fields map[string]any, s *v1alpha1.WorkloadSubset, a Assignment,
 // constrain adds the node selectors and tolerations of a subset.
 func constrain(pod map[string]any, s *v1alpha1.WorkloadSubset) error {
 	nodes := []string{"spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"}
-	if err := errors.Join(extend(pod, s.Tolerations, "spec", "tolerations"), extend(pod, s.PreferredNodeSelector, nodes...)); err != nil || s.RequiredNodeSelector == nil {
+	if err := errors.Join(extend(pod, s.Tolerations, "spec", "tolerations"), extend(pod, s.PreferredNodeSelector, nodes...)); err != nil ||
+		s.RequiredNodeSelector == nil {
 		return err
 	}
 	at := append(nodes[:3:3], "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
@@ -147,7 +148,8 @@ func constrain(pod map[string]any, s *v1alpha1.WorkloadSubset) error {
 		if len(term) == 0 {
 			continue // an empty term matches no node, and is to match none
 		}
-		if err := errors.Join(extend(term, s.RequiredNodeSelector.MatchExpressions, "matchExpressions"), extend(term, s.RequiredNodeSelector.MatchFields, "matchFields")); err != nil {
+		if err := errors.Join(extend(term, s.RequiredNodeSelector.MatchExpressions, "matchExpressions"),
+			extend(term, s.RequiredNodeSelector.MatchFields, "matchFields")); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,8 @@ func in(key string, values ...string) v1.NodeSelectorRequirement {
 
 func webPod() *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: "shop", Labels: map[string]string{"app": "web", "pod-template-hash": "5d9c"}},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: "shop",
+			Labels: map[string]string{"app": "web", "pod-template-hash": "5d9c"}},
 		Spec: v1.PodSpec{
 			Priority: new(int32(7)), PriorityClassName: "high",
 			Tolerations: []v1.Toleration{{Key: "gpu", Operator: v1.TolerationOpExists}},
@@ -44,15 +45,17 @@ func TestInjectionAddsToEveryTerm(t *testing.T) {
 	pod := webPod()
 	pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-			{MatchExpressions: []v1.NodeSelectorRequirement{in("disk", "ssd")}}, {MatchExpressions: []v1.NodeSelectorRequirement{in("disk", "hdd")}}, {},
+			{MatchExpressions: []v1.NodeSelectorRequirement{in("disk", "ssd")}},
+			{MatchExpressions: []v1.NodeSelectorRequirement{in("disk", "hdd")}}, {},
 		}},
 		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}},
 	}}
 	before := pod.DeepCopy()
 	subset := &v1alpha1.WorkloadSubset{
-		Name:                  "a",
-		Tolerations:           []v1.Toleration{{Key: "spot", Operator: v1.TolerationOpExists}},
-		RequiredNodeSelector:  &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{in("zone", "a")}, MatchFields: []v1.NodeSelectorRequirement{in("metadata.name", "n")}},
+		Name:        "a",
+		Tolerations: []v1.Toleration{{Key: "spot", Operator: v1.TolerationOpExists}},
+		RequiredNodeSelector: &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{in("zone", "a")},
+			MatchFields: []v1.NodeSelectorRequirement{in("metadata.name", "n")}},
 		PreferredNodeSelector: []v1.PreferredSchedulingTerm{{Weight: 2}},
 	}
 	got, err := Inject(pod, subset, toA, nil)
@@ -83,18 +86,21 @@ func TestInjectionAddsToEveryTerm(t *testing.T) {
 }
 
 func TestPatchesThatFit(t *testing.T) {
-	got, err := Inject(webPod(), withPatch(`{"metadata":{"labels":{"resource.cpu/arch":"arm"},"annotations":{"x":"y"}},"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"300m","memory":"600Mi"}}}]}}`), toA, labels.SelectorFromSet(labels.Set{"app": "web"}))
+	got, err := Inject(webPod(),
+		withPatch(`{"metadata":{"labels":{"resource.cpu/arch":"arm"},"annotations":{"x":"y"}},"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"300m","memory":"600Mi"}}}]}}`), toA, labels.SelectorFromSet(labels.Set{"app": "web"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := got.Spec.Containers[0]; c.Image != "web:1" || !c.Resources.Limits.Cpu().Equal(resource.MustParse("300m")) || got.Labels["resource.cpu/arch"] != "arm" || got.Spec.Priority == nil {
+	if c := got.Spec.Containers[0]; c.Image != "web:1" || !c.Resources.Limits.Cpu().Equal(resource.MustParse("300m")) ||
+		got.Labels["resource.cpu/arch"] != "arm" || got.Spec.Priority == nil {
 		t.Errorf("%+v", got)
 	}
 	got, err = Inject(webPod(), withPatch(`{"spec":{"priorityClassName":"low"}}`), toA, nil)
 	if err != nil || got.Spec.Priority != nil {
 		t.Errorf("another class keeps priority %v: %v", got.Spec.Priority, err)
 	}
-	got, err = Inject(webPod(), withPatch(`{"spec":{"volumes":[{"name":"tmp","emptyDir":{}}],"containers":[{"name":"main","env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]},{"name":"new","image":"new:1"}]}}`), toA, nil)
+	got, err = Inject(webPod(),
+		withPatch(`{"spec":{"volumes":[{"name":"tmp","emptyDir":{}}],"containers":[{"name":"main","env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]},{"name":"new","image":"new:1"}]}}`), toA, nil)
 	if err != nil || len(got.Spec.Volumes) != 1 || len(got.Spec.Containers) != 2 {
 		t.Errorf("%+v: %v", got, err)
 	}
@@ -131,8 +137,9 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		`{"spec":{"initContainers":[{"name":"x","image":"x","securityContext":{"privileged":true}}]}}`: "spec.initContainers[x].securityContext",
 		`{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}`:                               "spec.volumes[root]",
 		`{"spec":{"volumes":[{"name":"s","secret":{"secretName":"s"}}]}}`:                              "spec.volumes[s]",
-		`{"spec":{"tolerations":null}}`:                                                                "must not change spec.tolerations: use tolerations of the subset",
-		`{"spec":{"affinity":null}}`:                                                                   "must not change spec.affinity: use requiredNodeSelector",
+		`{"spec":{"tolerations":null}}`: "must not change " +
+			"spec.tolerations: use tolerations of the subset",
+		`{"spec":{"affinity":null}}`: "must not change spec.affinity: use requiredNodeSelector",
 		`{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[]}}}}}`: "spec.affinity.nodeAffinity",
 		`{"spec":{"tolerations":[{"operator":"Exists"}]}}`:                                                                   "must not change spec.tolerations",
 		`{"spec":{"nodeSelector":{"a":"b"}}}`:                                                                                "spec.nodeSelector: use requiredNodeSelector",
@@ -174,7 +181,8 @@ func TestPatchesThatAreRefused(t *testing.T) {
 
 // A pod keeps its labels if it is not known how its workload finds it: it may be created before anything is known of that.
 func TestLabelsWithoutASelector(t *testing.T) {
-	if got, err := Inject(webPod(), withPatch(`{"metadata":{"labels":{"x":"y"}}}`), toA, nil); err == nil || !strings.Contains(err.Error(), "it is not known how") {
+	if got, err := Inject(webPod(), withPatch(`{"metadata":{"labels":{"x":"y"}}}`), toA, nil); err == nil ||
+		!strings.Contains(err.Error(), "it is not known how") {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if got, err := Inject(webPod(), withPatch(`{"metadata":{"annotations":{"x":"y"}}}`), toA, nil); err != nil || got.Annotations["x"] != "y" {
@@ -221,7 +229,8 @@ func TestPatchableFieldsAreDocumented(t *testing.T) {
 func FuzzInject(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"spec":{"containers":[{"name":"main","image":"x"}]}}`, `{"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"$patch":"replace"}}`,
-		`{"$patch":"delete"}`, `{"spec":{"$setElementOrder/containers":[{"name":"x"}]}}`, `{"spec":{"$retainKeys":["x"]}}`, `null`, `{"metadata":null}`,
+		`{"$patch":"delete"}`, `{"spec":{"$setElementOrder/containers":[{"name":"x"}]}}`, `{"spec":{"$retainKeys":["x"]}}`, `null`,
+		`{"metadata":null}`,
 		`{"spec":{"tolerations":[{"$patch":"replace"}]}}`, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["x"]}}`,
 	} {
 		f.Add(seed)
@@ -239,7 +248,8 @@ func FuzzInject(f *testing.F) {
 		if a, ok := AssignmentOf(got); !ok || a != toA || got.Namespace != "shop" || got.GenerateName != "web-" || got.Name != "" {
 			t.Fatalf("%+v", got.ObjectMeta)
 		}
-		if len(got.Spec.Containers) == 0 || got.Spec.HostNetwork || got.Spec.ServiceAccountName != "" || len(got.Spec.Tolerations) < 1 || got.Labels["pod-template-hash"] != "5d9c" || got.Labels["app"] != "web" {
+		if len(got.Spec.Containers) == 0 || got.Spec.HostNetwork || got.Spec.ServiceAccountName != "" || len(got.Spec.Tolerations) < 1 ||
+			got.Labels["pod-template-hash"] != "5d9c" || got.Labels["app"] != "web" {
 			t.Fatalf("%+v", got.Spec)
 		}
 		again, err := Inject(pod, withPatch(patch), toA, labels.Everything())
@@ -253,7 +263,8 @@ func FuzzInject(f *testing.F) {
 
 // Paths of replicas are read without surprises.
 func FuzzObserve(f *testing.F) {
-	for _, path := range []string{"spec.replicas", "spec.parts.1.size", "spec.parts.-1.size", "", "..", "spec.parts.99999999999999999999.size", "spec"} {
+	for _, path := range []string{"spec.replicas", "spec.parts.1.size", "spec.parts.-1.size", "", "..", "spec.parts.99999999999999999999.size",
+		"spec"} {
 		f.Add(path, int64(3))
 	}
 	f.Fuzz(func(t *testing.T, path string, n int64) {

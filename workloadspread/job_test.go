@@ -18,7 +18,8 @@ func TestIndexedJobRunsToItsEnd(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 14))
 		spec := deployment("2", "")
 		spec.TargetRef.APIVersion, spec.TargetRef.Kind = "batch/v1", "Job"
-		object := map[string]any{"spec": map[string]any{"parallelism": int64(parallelism), "completions": int64(completions), "completionMode": "Indexed"}, "status": map[string]any{}}
+		object := map[string]any{"spec": map[string]any{"parallelism": int64(parallelism), "completions": int64(completions),
+			"completionMode": "Indexed"}, "status": map[string]any{}}
 		w := newFakeCluster(t, spec, 0)
 		running, done := map[int]*v1.Pod{}, map[int]bool{}
 		for step := 0; len(done) < completions; step++ {
@@ -45,7 +46,8 @@ func TestIndexedJobRunsToItsEnd(t *testing.T) {
 				}
 				pod := &v1.Pod{}
 				pod.Name, pod.UID, pod.CreationTimestamp = fmt.Sprintf("job-%d-x%d", index, step), types.UID(id), stamp(w.now)
-				if pod, err = Inject(pod, &spec.Subsets[a.Subset], Assignment{Name: "spread", Subset: spec.Subsets[a.Subset].Name, ID: id}, nil); err != nil {
+				if pod, err = Inject(pod, &spec.Subsets[a.Subset], Assignment{Name: "spread", Subset: spec.Subsets[a.Subset].Name, ID: id},
+					nil); err != nil {
 					t.Fatal(err)
 				}
 				pod.Spec.NodeName, pod.Status.Phase = "n", v1.PodRunning

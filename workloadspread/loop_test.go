@@ -55,7 +55,8 @@ func randomSpec(r *rand.Rand) *v1alpha1.WorkloadSpreadSpec {
 	}
 	if r.IntN(3) == 0 && n > 1 && spec.Subsets[n-1].MaxReplicas == nil {
 		spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{
-			RescheduleCriticalSeconds: new(int32(5 + r.IntN(20))), UnschedulableSeconds: new(int32(120)), MaxReschedulesPerMinute: new(1 + r.Int32N(20)),
+			RescheduleCriticalSeconds: new(int32(5 + r.IntN(20))), UnschedulableSeconds: new(int32(120)),
+			MaxReschedulesPerMinute: new(1 + r.Int32N(20)),
 		}}
 	}
 	if r.IntN(4) == 0 {

@@ -38,7 +38,8 @@ func ofContainers(at string) []string {
 
 // instead are the fields of a subset for what its patch must not change.
 var instead = map[string]string{
-	"spec.nodeSelector": "requiredNodeSelector", "spec.affinity": "requiredNodeSelector or preferredNodeSelector", "spec.tolerations": "tolerations",
+	"spec.nodeSelector": "requiredNodeSelector", "spec.affinity": "requiredNodeSelector or preferredNodeSelector",
+	"spec.tolerations": "tolerations",
 }
 
 // onlyPatchable refuses a patch that says something about another field than the patchable ones. Of the
@@ -81,8 +82,10 @@ func onlyPatchable(shown, field string, patch any) error {
 
 // revisionLabels say which controller and which revision a pod belongs to.
 var revisionLabels = []string{
-	"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
-	"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index",
+	"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
+	"apps.kubernetes.io/pod-index",
+	"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+	"batch.kubernetes.io/job-completion-index",
 }
 
 // safeToEvict is the only annotation of Kubernetes that a patch may set.
@@ -96,7 +99,8 @@ type metadata struct{ labels, annotations map[string]string }
 func (m metadata) mayBecome(after *v1.Pod, selector labels.Selector) error {
 	for key, value := range m.labels {
 		if now, ok := after.Labels[key]; !ok || now != value {
-			return fmt.Errorf("must not change metadata.labels[%s]: a patch adds labels only, since its workload finds a pod by those of the template", key)
+			return fmt.Errorf("must not change metadata.labels[%s]: a patch adds labels only, since its workload finds a pod by "+
+				"those of the template", key)
 		}
 	}
 	for _, key := range revisionLabels {

@@ -59,7 +59,8 @@ type member struct {
 func members(spec *v1alpha1.WorkloadSpreadSpec, name string, pods []*v1.Pod) []*member {
 	out := make([]*member, len(pods))
 	for i, pod := range pods {
-		m := &member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod), ready: condition(pod, v1.PodReady).Status == v1.ConditionTrue}
+		m := &member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, active: Active(pod),
+			ready: condition(pod, v1.PodReady).Status == v1.ConditionTrue}
 		a, ok := AssignmentOf(pod)
 		if m.assigned = ok && a.Name == name; m.assigned {
 			m.subset = indexOf(spec, a.Subset)
@@ -131,7 +132,8 @@ func (p *pass) classify() {
 // Mismatch says why a pod with the rules of a subset does not match a node; empty if it does. Its room
 // does not count.
 func Mismatch(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node) string {
-	with, err := Inject(pod, &v1alpha1.WorkloadSubset{RequiredNodeSelector: s.RequiredNodeSelector, Tolerations: s.Tolerations}, Assignment{}, nil)
+	with, err := Inject(pod, &v1alpha1.WorkloadSubset{RequiredNodeSelector: s.RequiredNodeSelector, Tolerations: s.Tolerations},
+		Assignment{}, nil)
 	if err != nil {
 		return err.Error()
 	}

@@ -96,7 +96,8 @@ func TestNoSubsetShrinksWhenTheWorkloadGrows(t *testing.T) {
 			}
 			grown += int(after[i] - before[i])
 		}
-		if position := SubsetOfOrdinal(spec, n, nil); grown > 1 || grown == 0 && position >= 0 || grown == 1 && after[position] != before[position]+1 {
+		if position := SubsetOfOrdinal(spec, n, nil); grown > 1 || grown == 0 && position >= 0 || grown == 1 &&
+			after[position] != before[position]+1 {
 			t.Fatalf("%v becomes %v, the position is %d", before, after, position)
 		}
 	})
@@ -110,7 +111,8 @@ func TestFillingEndsInTheLayout(t *testing.T) {
 		status := &v1alpha1.WorkloadSpreadStatus{}
 		got := make([]int32, len(spec.Subsets))
 		for i := range n {
-			a := Admit(State{Spec: spec, Status: status, Workload: Workload{Found: true, Replicas: n}, Now: noon}, NewPod{ID: fmt.Sprint(i), Revision: OneRevision})
+			a := Admit(State{Spec: spec, Status: status, Workload: Workload{Found: true, Replicas: n}, Now: noon},
+				NewPod{ID: fmt.Sprint(i), Revision: OneRevision})
 			if a.Subset >= 0 {
 				got[a.Subset]++
 			}

@@ -92,7 +92,8 @@ func TestFewCostsAreCorrected(t *testing.T) {
 func TestSeatsAreExactWithoutAController(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 25))
-		spec := []*v1alpha1.WorkloadSpreadSpec{deployment("4", "3", ""), deployment("20%", "30%", "50%"), even("", "", ""), deployment("8", "")}[seed%4]
+		spec := []*v1alpha1.WorkloadSpreadSpec{deployment("4", "3", ""), deployment("20%", "30%", "50%"), even("", "", ""),
+			deployment("8", "")}[seed%4]
 		spec.WhenFull = v1alpha1.WhenFullRefuse
 		w := newFakeCluster(t, spec, 1+r.Int32N(15))
 		w.log("seed %d", seed)
@@ -138,7 +139,8 @@ func TestAPodThatNeverCameLeavesItsSeat(t *testing.T) {
 
 // If there is no other position, the next one gets it at once: it is neither refused nor left without a subset.
 func TestNoPodIsRefusedForOneThatNeverCame(t *testing.T) {
-	for name, spec := range map[string]*v1alpha1.WorkloadSpreadSpec{"even": even("", ""), "percentages": deployment("50%", "50%"), "numbers": deployment("2", "2")} {
+	for name, spec := range map[string]*v1alpha1.WorkloadSpreadSpec{"even": even("", ""), "percentages": deployment("50%", "50%"),
+		"numbers": deployment("2", "2")} {
 		w := newFakeCluster(t, spec, 4)
 		w.scale(0, 3, never)
 		for range 3 {
@@ -185,15 +187,16 @@ func TestWhatIsRecounted(t *testing.T) {
 		change func(*v1.Pod)
 		used   int32
 	}{
-		"a pod that was not counted":  {counted(count{}, count{}), func(*v1.Pod) {}, 1},
-		"one that is being created":   {counted(count{CreatingPods: entryAt(0, "a-00")}, count{}), func(*v1.Pod) {}, 1},
-		"it was created long ago":     {counted(count{CreatingPods: entryAt(time.Minute, "a-00")}, count{}), func(*v1.Pod) {}, 1},
-		"another one is created":      {counted(count{CreatingPods: entryAt(time.Second, "x")}, count{}), func(*v1.Pod) {}, 2},
-		"another one never came":      {counted(count{CreatingPods: entryAt(time.Minute, "x")}, count{}), func(*v1.Pod) {}, 1},
-		"it is being deleted":         {counted(count{Replicas: 1}, count{}), func(p *v1.Pod) { p.DeletionTimestamp = new(stamp(noon)) }, 0},
-		"it has ended":                {counted(count{Replicas: 1}, count{}), func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, 0},
-		"it belongs to somebody else": {counted(count{Replicas: 1}, count{}), func(p *v1.Pod) { p.Annotations[AnnotationSpread] = Assignment{Name: "x", Subset: "a"}.String() }, 0},
-		"more were counted":           {counted(count{Replicas: 7}, count{}), func(*v1.Pod) {}, 1},
+		"a pod that was not counted": {counted(count{}, count{}), func(*v1.Pod) {}, 1},
+		"one that is being created":  {counted(count{CreatingPods: entryAt(0, "a-00")}, count{}), func(*v1.Pod) {}, 1},
+		"it was created long ago":    {counted(count{CreatingPods: entryAt(time.Minute, "a-00")}, count{}), func(*v1.Pod) {}, 1},
+		"another one is created":     {counted(count{CreatingPods: entryAt(time.Second, "x")}, count{}), func(*v1.Pod) {}, 2},
+		"another one never came":     {counted(count{CreatingPods: entryAt(time.Minute, "x")}, count{}), func(*v1.Pod) {}, 1},
+		"it is being deleted":        {counted(count{Replicas: 1}, count{}), func(p *v1.Pod) { p.DeletionTimestamp = new(stamp(noon)) }, 0},
+		"it has ended":               {counted(count{Replicas: 1}, count{}), func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, 0},
+		"it belongs to somebody else": {counted(count{Replicas: 1}, count{}),
+			func(p *v1.Pod) { p.Annotations[AnnotationSpread] = Assignment{Name: "x", Subset: "a"}.String() }, 0},
+		"more were counted": {counted(count{Replicas: 7}, count{}), func(*v1.Pod) {}, 1},
 	} {
 		pod := podIn("a-00", "a")
 		c.change(pod)

@@ -51,7 +51,8 @@ func TestCreate(t *testing.T) {
 		if a.Subset != c.subset || a.Changed != c.changed || a.Refused {
 			t.Errorf("%s: %+v", c.name, a)
 		}
-		if rows := a.Status.VersionedSubsetStatuses[OneRevision]; a.Changed && (rows[0].MissingReplicas != c.missing || len(rows[0].CreatingPods) != 1) {
+		if rows := a.Status.VersionedSubsetStatuses[OneRevision]; a.Changed &&
+			(rows[0].MissingReplicas != c.missing || len(rows[0].CreatingPods) != 1) {
 			t.Errorf("%s: %+v", c.name, rows)
 		}
 	}
@@ -109,7 +110,8 @@ func TestCount(t *testing.T) {
 	}{
 		{"a pod and a fresh entry of another", deployment("5", ""), counted(count{CreatingPods: entryAt(0, "x")}), 1, 3, 30 * time.Second},
 		{"an entry of the pod itself", deployment("5", ""), counted(count{CreatingPods: entryAt(0, "a-00")}), 1, 4, 0},
-		{"an entry that was not seen in 29 seconds", deployment("5", ""), counted(count{CreatingPods: entryAt(29*time.Second, "x")}), 1, 3, time.Second},
+		{"an entry that was not seen in 29 seconds", deployment("5", ""), counted(count{CreatingPods: entryAt(29*time.Second, "x")}), 1, 3,
+			time.Second},
 		{"an entry that was not seen in 30 seconds", deployment("5", ""), counted(count{CreatingPods: entryAt(30*time.Second, "x")}), 1, 4, 0},
 		{"more pods than the maximum", deployment("5", ""), counted(), 8, 0, 0},
 		{"no limit", deployment("", ""), counted(), 8, -1, 0},
@@ -354,7 +356,8 @@ func TestObserve(t *testing.T) {
 		return map[string]any{"spec": map[string]any{path: n}}
 	}
 	surge := func(v any) map[string]any {
-		return map[string]any{"spec": map[string]any{"replicas": int64(10), "strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": v}}}}
+		return map[string]any{"spec": map[string]any{"replicas": int64(10),
+			"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": v}}}}
 	}
 	for _, c := range []struct {
 		name, kind string
@@ -365,8 +368,10 @@ func TestObserve(t *testing.T) {
 		{"Deployment by default", "apps/v1 Deployment", map[string]any{}, Workload{Found: true, Replicas: 1, Surge: 1}},
 		{"surge of a number", "apps/v1 Deployment", surge(int64(2)), Workload{Found: true, Replicas: 10, Surge: 2}},
 		{"surge in percent", "apps/v1 Deployment", surge("15%"), Workload{Found: true, Replicas: 10, Surge: 2}},
-		{"recreated", "apps/v1 Deployment", map[string]any{"spec": map[string]any{"replicas": int64(10), "strategy": map[string]any{"type": "Recreate"}}}, Workload{Found: true, Replicas: 10}},
-		{"StatefulSet", "apps/v1 StatefulSet", map[string]any{"spec": map[string]any{"replicas": 4.0, "ordinals": map[string]any{"start": int64(3)}}}, Workload{Found: true, Replicas: 4, Start: 3}},
+		{"recreated", "apps/v1 Deployment", map[string]any{"spec": map[string]any{"replicas": int64(10),
+			"strategy": map[string]any{"type": "Recreate"}}}, Workload{Found: true, Replicas: 10}},
+		{"StatefulSet", "apps/v1 StatefulSet", map[string]any{"spec": map[string]any{"replicas": 4.0,
+			"ordinals": map[string]any{"start": int64(3)}}}, Workload{Found: true, Replicas: 4, Start: 3}},
 		{"Job", "batch/v1 Job", number("parallelism", int64(7)), Workload{Found: true, Replicas: 7}},
 	} {
 		spec := deployment("")
@@ -378,7 +383,8 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	spec := deployment("")
-	for name, object := range map[string]map[string]any{"negative": number("replicas", int64(-1)), "text": number("replicas", "x"), "half": number("replicas", 0.5), "surge": surge("x")} {
+	for name, object := range map[string]map[string]any{"negative": number("replicas", int64(-1)), "text": number("replicas", "x"),
+		"half": number("replicas", 0.5), "surge": surge("x")} {
 		if w, err := Observe(spec, object); err == nil {
 			t.Errorf("%s: %+v", name, w)
 		}
@@ -393,13 +399,16 @@ func TestObserve(t *testing.T) {
 func TestClassification(t *testing.T) {
 	spec := deployment("1", "", "")
 	zone := func(z string) *v1.NodeSelectorTerm {
-		return &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{z}}}}
+		return &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn,
+			Values: []string{z}}}}
 	}
-	spec.Subsets[0].RequiredNodeSelector, spec.Subsets[1].RequiredNodeSelector, spec.Subsets[2].RequiredNodeSelector = zone("a"), zone("a"), zone("c")
+	spec.Subsets[0].RequiredNodeSelector, spec.Subsets[1].RequiredNodeSelector, spec.Subsets[2].RequiredNodeSelector = zone("a"), zone("a"),
+		zone("c")
 	spec.Subsets[2].Tolerations = []v1.Toleration{{Key: "spot", Operator: v1.TolerationOpExists}}
 	nodes := map[string]*v1.Node{
 		"a": {ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"zone": "a"}}},
-		"c": {ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"zone": "c"}}, Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "spot", Effect: v1.TaintEffectNoSchedule}}}},
+		"c": {ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"zone": "c"}},
+			Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "spot", Effect: v1.TaintEffectNoSchedule}}}},
 		"d": {ObjectMeta: metav1.ObjectMeta{Name: "d", Labels: map[string]string{"zone": "d"}}},
 	}
 	var pods []*v1.Pod
@@ -429,7 +438,8 @@ func TestUnknownTargetIsACondition(t *testing.T) {
 	in := inputOf(deployment("5", ""), 0)
 	in.Workload = Workload{}
 	d := Decide(in)
-	if c := d.Status.Conditions; len(c) != 2 || c[1].Type != v1alpha1.ConditionTargetFound || c[1].Reason != ReasonNotFound || len(d.Costs) > 0 {
+	if c := d.Status.Conditions; len(c) != 2 || c[1].Type != v1alpha1.ConditionTargetFound || c[1].Reason != ReasonNotFound ||
+		len(d.Costs) > 0 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -30,7 +30,8 @@ func Validate(spec *v1alpha1.WorkloadSpreadSpec, template *v1.PodTemplateSpec) f
 	c.target(at)
 	c.subsets(at.Child("subsets"), template)
 	c.percentages(at.Child("subsets"))
-	admission.Option(&c.Checker, at.Child("distribution"), spec.Distribution, v1alpha1.DistributeOrdered, v1alpha1.DistributeEven, v1alpha1.DistributeWeighted)
+	admission.Option(&c.Checker, at.Child("distribution"), spec.Distribution, v1alpha1.DistributeOrdered, v1alpha1.DistributeEven,
+		v1alpha1.DistributeWeighted)
 	admission.Option(&c.Checker, at.Child("whenFull"), spec.WhenFull, v1alpha1.WhenFullAdmit, v1alpha1.WhenFullRefuse)
 	admission.Option(&c.Checker, at.Child("whenPatchFails"), spec.WhenPatchFails, v1alpha1.WhenPatchFailsRefuse, v1alpha1.WhenPatchFailsAdmit)
 	c.within(at.Child("creatingTimeoutSeconds"), spec.CreatingTimeoutSeconds, 1, 3600)
@@ -44,7 +45,8 @@ func ValidateTarget(object *v1alpha1.WorkloadSpread, others []v1alpha1.WorkloadS
 	for i := range others {
 		o := &others[i]
 		if o.Namespace == object.Namespace && o.Name != object.Name && sameTarget(&o.Spec, &object.Spec) {
-			return field.ErrorList{field.Duplicate(field.NewPath("spec", "targetRef"), describe(&object.Spec)+", which the WorkloadSpread "+o.Name+" spreads")}
+			return field.ErrorList{field.Duplicate(field.NewPath("spec", "targetRef"), describe(&object.Spec)+", which the WorkloadSpread "+o.Name+
+				" spreads")}
 		}
 	}
 	return nil
@@ -94,7 +96,8 @@ func (c *checker) target(at *field.Path) {
 	}
 	filter := c.spec.TargetFilter
 	if !isKnown(c.spec) && ref.Kind != "" && (filter == nil || len(filter.ReplicasPathList) == 0) {
-		c.Add(field.Invalid(at.Child("kind"), ref.Kind, "must be a Deployment, ReplicaSet or StatefulSet of apps, or a Job of batch; any other kind needs targetFilter.replicasPathList"))
+		c.Add(field.Invalid(at.Child("kind"), ref.Kind,
+			"must be a Deployment, ReplicaSet or StatefulSet of apps, or a Job of batch; any other kind needs targetFilter.replicasPathList"))
 	}
 	if filter == nil {
 		return
@@ -105,7 +108,8 @@ func (c *checker) target(at *field.Path) {
 		}
 	}
 	if filter.Selector != nil {
-		c.Errors = append(c.Errors, validation.ValidateLabelSelector(filter.Selector.Meta(), validation.LabelSelectorValidationOptions{}, spec.Child("targetFilter", "selector"))...)
+		c.Errors = append(c.Errors, validation.ValidateLabelSelector(filter.Selector.Meta(), validation.LabelSelectorValidationOptions{},
+			spec.Child("targetFilter", "selector"))...)
 	}
 }
 
@@ -254,7 +258,8 @@ func (c *checker) strategy(at *field.Path) {
 	admission.Option(&c.Checker, adaptive.Child("reschedule"), a.Reschedule, v1alpha1.RescheduleDelete, v1alpha1.RescheduleReserve)
 	window := int64(ptr.Deref(a.UnschedulableSeconds, v1alpha1.DefaultUnschedulableSeconds))
 	if critical := ptr.Deref(a.RescheduleCriticalSeconds, 0); n > 1 && int64(critical)*int64(n-1) > window-5 {
-		c.Add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical, "must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))
+		c.Add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical,
+			"must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))
 	}
 }
 

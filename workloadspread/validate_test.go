@@ -82,14 +82,20 @@ func TestValidate(t *testing.T) {
 		{"99%", deployment("60%", "39%"), "spec.subsets[1].maxReplicas: Invalid value: \"39%\""},
 		{"percentage of a StatefulSet", of("apps/v1", "StatefulSet", "60%", ""), "for a StatefulSet"},
 		{"even percentages", even("50%", ""), "use weights"},
-		{"min above max", change(deployment("1", ""), func(s *spec) { s.Subsets[0].MinReplicas = new(int32(2)) }), "spec.subsets[0].minReplicas: Invalid value: 2"},
-		{"negative min", first(func(s *v1alpha1.WorkloadSubset) { s.MinReplicas = new(int32(-2)) }), "spec.subsets[0].minReplicas: Invalid value: -2"},
-		{"min of a percentage", change(deployment("10%", ""), func(s *spec) { s.Subsets[0].MinReplicas = new(int32(2)) }), "spec.subsets[0].minReplicas: Forbidden"},
+		{"min above max", change(deployment("1", ""), func(s *spec) { s.Subsets[0].MinReplicas = new(int32(2)) }),
+			"spec.subsets[0].minReplicas: Invalid value: 2"},
+		{"negative min", first(func(s *v1alpha1.WorkloadSubset) { s.MinReplicas = new(int32(-2)) }),
+			"spec.subsets[0].minReplicas: Invalid value: -2"},
+		{"min of a percentage", change(deployment("10%", ""), func(s *spec) { s.Subsets[0].MinReplicas = new(int32(2)) }),
+			"spec.subsets[0].minReplicas: Forbidden"},
 		{"weight in order", first(func(s *v1alpha1.WorkloadSubset) { s.Weight = new(int32(2)) }), "spec.subsets[0].weight: Forbidden"},
 		{"base in order", first(func(s *v1alpha1.WorkloadSubset) { s.Base = new(int32(2)) }), "spec.subsets[0].base: Forbidden"},
-		{"negative weight", weighted(func(s *v1alpha1.WorkloadSubset) { s.Weight = new(int32(-2)) }), "spec.subsets[0].weight: Invalid value: -2"},
-		{"base and min", weighted(func(s *v1alpha1.WorkloadSubset) { s.Base, s.MinReplicas = new(int32(2)), new(int32(2)) }), "spec.subsets[0].base: Forbidden"},
-		{"base above max", weighted(func(s *v1alpha1.WorkloadSubset) { *s = subsetOf("a", "1"); s.Base = new(int32(2)) }), "spec.subsets[0].base: Invalid value: 2"},
+		{"negative weight", weighted(func(s *v1alpha1.WorkloadSubset) { s.Weight = new(int32(-2)) }),
+			"spec.subsets[0].weight: Invalid value: -2"},
+		{"base and min", weighted(func(s *v1alpha1.WorkloadSubset) { s.Base, s.MinReplicas = new(int32(2)), new(int32(2)) }),
+			"spec.subsets[0].base: Forbidden"},
+		{"base above max", weighted(func(s *v1alpha1.WorkloadSubset) { *s = subsetOf("a", "1"); s.Base = new(int32(2)) }),
+			"spec.subsets[0].base: Invalid value: 2"},
 		{"no weight", ratio(0, 0, 0), "spec.subsets: Invalid value: 0: a subset must have a weight above 0"},
 		{"operator of a term", first(func(s *v1alpha1.WorkloadSubset) {
 			s.RequiredNodeSelector = &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: "Is"}}}
@@ -97,27 +103,38 @@ func TestValidate(t *testing.T) {
 		{"weight of a term", first(func(s *v1alpha1.WorkloadSubset) {
 			s.PreferredNodeSelector = []v1.PreferredSchedulingTerm{{Weight: 101}}
 		}), "spec.subsets[0].preferredNodeSelector[0].weight: Invalid value: 101"},
-		{"toleration", first(func(s *v1alpha1.WorkloadSubset) { s.Tolerations = []v1.Toleration{{Key: "a", Effect: "Never"}} }), "spec.subsets[0].tolerations[0].effect: Unsupported value"},
-		{"patch", change(deployment(""), func(s *spec) { s.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`[1]`)} }), "spec.subsets[0].patch: Invalid value"},
+		{"toleration", first(func(s *v1alpha1.WorkloadSubset) { s.Tolerations = []v1.Toleration{{Key: "a", Effect: "Never"}} }),
+			"spec.subsets[0].tolerations[0].effect: Unsupported value"},
+		{"patch", change(deployment(""), func(s *spec) { s.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`[1]`)} }),
+			"spec.subsets[0].patch: Invalid value"},
 		{"patch of the name", change(deployment(""), func(s *spec) {
 			s.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"name":"x"}}`)}
 		}), "spec.subsets[0].patch: Invalid value: \"{\\\"metadata\\\":{\\\"name\\\":\\\"x\\\"}}\": must not change metadata.name"},
 		{"unknown distribution", change(deployment(""), func(s *spec) { s.Distribution = "Random" }), "spec.distribution: Unsupported value"},
 		{"unknown whenFull", change(deployment(""), func(s *spec) { s.WhenFull = "Wait" }), "spec.whenFull: Unsupported value"},
-		{"creating time", change(deployment(""), func(s *spec) { s.CreatingTimeoutSeconds = new(int32(0)) }), "spec.creatingTimeoutSeconds: Invalid value: 0"},
-		{"deleting time", change(deployment(""), func(s *spec) { s.DeletingTimeoutSeconds = new(int32(0)) }), "spec.deletingTimeoutSeconds: Invalid value: 0"},
-		{"unknown strategy", change(deployment(""), func(s *spec) { s.ScheduleStrategy.Type = "Random" }), "spec.scheduleStrategy.type: Unsupported value"},
-		{"adaptive with Fixed", change(adaptive("", ""), func(s *spec) { s.ScheduleStrategy.Type = v1alpha1.ScheduleFixed }), "spec.scheduleStrategy.type: Invalid value: \"Fixed\": must be Adaptive"},
+		{"creating time", change(deployment(""), func(s *spec) { s.CreatingTimeoutSeconds = new(int32(0)) }),
+			"spec.creatingTimeoutSeconds: Invalid value: 0"},
+		{"deleting time", change(deployment(""), func(s *spec) { s.DeletingTimeoutSeconds = new(int32(0)) }),
+			"spec.deletingTimeoutSeconds: Invalid value: 0"},
+		{"unknown strategy", change(deployment(""), func(s *spec) { s.ScheduleStrategy.Type = "Random" }),
+			"spec.scheduleStrategy.type: Unsupported value"},
+		{"adaptive with Fixed", change(adaptive("", ""), func(s *spec) { s.ScheduleStrategy.Type = v1alpha1.ScheduleFixed }),
+			"spec.scheduleStrategy.type: Invalid value: \"Fixed\": must be Adaptive"},
 		{"last subset limited", adaptive("", "5"), "spec.scheduleStrategy.adaptive: Invalid value"},
 		{"critical time below 0", critical(-1, "", ""), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: -1"},
 		{"too long with 2", critical(296, "", ""), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: 296"},
 		{"too long with 3", critical(148, "", "", ""), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: 148"},
 		{"too long with 4", critical(99, "", "", "", ""), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: 99"},
-		{"too long for its window", a(func(a *v1alpha1.AdaptiveSchedule) { a.UnschedulableSeconds = new(int32(34)) }), "spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: 30"},
-		{"no window", a(func(a *v1alpha1.AdaptiveSchedule) { a.UnschedulableSeconds = new(int32(0)) }), "spec.scheduleStrategy.adaptive.unschedulableSeconds: Invalid value: 0"},
-		{"no patience", a(func(a *v1alpha1.AdaptiveSchedule) { a.AutoscalerTimeoutSeconds = new(int32(0)) }), "spec.scheduleStrategy.adaptive.autoscalerTimeoutSeconds: Invalid value: 0"},
-		{"no rate", a(func(a *v1alpha1.AdaptiveSchedule) { a.MaxReschedulesPerMinute = new(int32(0)) }), "spec.scheduleStrategy.adaptive.maxReschedulesPerMinute: Invalid value: 0"},
-		{"unknown way", a(func(a *v1alpha1.AdaptiveSchedule) { a.Reschedule = "Evict" }), "spec.scheduleStrategy.adaptive.reschedule: Unsupported value"},
+		{"too long for its window", a(func(a *v1alpha1.AdaptiveSchedule) { a.UnschedulableSeconds = new(int32(34)) }),
+			"spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: 30"},
+		{"no window", a(func(a *v1alpha1.AdaptiveSchedule) { a.UnschedulableSeconds = new(int32(0)) }),
+			"spec.scheduleStrategy.adaptive.unschedulableSeconds: Invalid value: 0"},
+		{"no patience", a(func(a *v1alpha1.AdaptiveSchedule) { a.AutoscalerTimeoutSeconds = new(int32(0)) }),
+			"spec.scheduleStrategy.adaptive.autoscalerTimeoutSeconds: Invalid value: 0"},
+		{"no rate", a(func(a *v1alpha1.AdaptiveSchedule) { a.MaxReschedulesPerMinute = new(int32(0)) }),
+			"spec.scheduleStrategy.adaptive.maxReschedulesPerMinute: Invalid value: 0"},
+		{"unknown way", a(func(a *v1alpha1.AdaptiveSchedule) { a.Reschedule = "Evict" }),
+			"spec.scheduleStrategy.adaptive.reschedule: Unsupported value"},
 	} {
 		errs := Validate(c.spec, nil)
 		text := ""
@@ -146,7 +163,8 @@ func TestValidatePatchOfATemplate(t *testing.T) {
 	if errs := Validate(spec, nil); len(errs) > 0 {
 		t.Errorf("without a template: %v", errs)
 	}
-	if errs := Validate(spec, template); len(errs) != 1 || errs[0].Field != "spec.subsets[0].patch" || !strings.Contains(errs[0].Detail, "needs an image") {
+	if errs := Validate(spec, template); len(errs) != 1 || errs[0].Field != "spec.subsets[0].patch" ||
+		!strings.Contains(errs[0].Detail, "needs an image") {
 		t.Errorf("with one: %v", errs)
 	}
 }

@@ -52,7 +52,8 @@ func TestAnUnknownZoneIsNamedWithThoseThatExist(t *testing.T) {
 		}
 	}
 	rack := zonalshift.Mark{Domain: zonalshift.Domain{Key: "example.com/rack", Value: "r1"}}
-	if err := zonalshift.Check([]zonalshift.Mark{rack}, known); err == nil || err.Error() != "unknown example.com/rack r1: nothing has the label example.com/rack" {
+	if err := zonalshift.Check([]zonalshift.Mark{rack}, known); err == nil ||
+		err.Error() != "unknown example.com/rack r1: nothing has the label example.com/rack" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -132,7 +132,8 @@ func TestPropertyDetectionDoesNotFlap(t *testing.T) {
 // closed faster than the pace allows, and while the zone is shifted away it gets nothing.
 func TestPropertySetsAreLevelAgainAtTheBoundedPace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pace := zonalshift.Pace{Interval: 5 * time.Minute, Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"), Percentage: rapid.IntRange(0, 60).Draw(t, "percentage")}
+		pace := zonalshift.Pace{Interval: 5 * time.Minute, Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"),
+			Percentage: rapid.IntRange(0, 60).Draw(t, "percentage")}
 		s := newShifts(t, zonalshift.Options{Pace: &pace})
 		sizes := []int{rapid.IntRange(0, 5).Draw(t, "a"), rapid.IntRange(5, 30).Draw(t, "b"), 0}
 		sizes[2] = sizes[1]

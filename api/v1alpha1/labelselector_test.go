@@ -17,15 +17,18 @@ func TestAsSelector(t *testing.T) {
 		want     string // as a query parameter
 		problem  string // part of the error; empty for none
 	}{
-		"empty":      {},
-		"labels":     {selector: v1alpha1.LabelSelector{MatchLabels: values{"b": "2", "a": ""}}, want: "a=,b=2"},
-		"operators":  {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "In", []v1alpha1.LabelValue{"x", "y"}}, {"b", "NotIn", []v1alpha1.LabelValue{"z"}}, {"c", "Exists", nil}, {"d", "DoesNotExist", nil}}}, want: "a in (x,y),b notin (z),c,!d"},
-		"together":   {selector: v1alpha1.LabelSelector{MatchLabels: values{"a": "x"}, MatchExpressions: requirements{{"b", "Exists", nil}}}, want: "a=x,b"},
-		"bad key":    {selector: v1alpha1.LabelSelector{MatchLabels: values{"/a": "x"}}, problem: `"/a"`},
-		"bad value":  {selector: v1alpha1.LabelSelector{MatchLabels: values{"a": "x y"}}, problem: `"x y"`},
-		"no values":  {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "In", nil}}}, problem: "values"},
-		"unknown":    {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "Is", nil}}}, problem: `"Is"`},
-		"long value": {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "In", []v1alpha1.LabelValue{v1alpha1.LabelValue(strings.Repeat("v", 64))}}}}, problem: "63"},
+		"empty":  {},
+		"labels": {selector: v1alpha1.LabelSelector{MatchLabels: values{"b": "2", "a": ""}}, want: "a=,b=2"},
+		"operators": {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "In", []v1alpha1.LabelValue{"x", "y"}},
+			{"b", "NotIn", []v1alpha1.LabelValue{"z"}}, {"c", "Exists", nil}, {"d", "DoesNotExist", nil}}}, want: "a in (x,y),b notin (z),c,!d"},
+		"together": {selector: v1alpha1.LabelSelector{MatchLabels: values{"a": "x"}, MatchExpressions: requirements{{"b", "Exists", nil}}},
+			want: "a=x,b"},
+		"bad key":   {selector: v1alpha1.LabelSelector{MatchLabels: values{"/a": "x"}}, problem: `"/a"`},
+		"bad value": {selector: v1alpha1.LabelSelector{MatchLabels: values{"a": "x y"}}, problem: `"x y"`},
+		"no values": {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "In", nil}}}, problem: "values"},
+		"unknown":   {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "Is", nil}}}, problem: `"Is"`},
+		"long value": {selector: v1alpha1.LabelSelector{MatchExpressions: requirements{{"a", "In",
+			[]v1alpha1.LabelValue{v1alpha1.LabelValue(strings.Repeat("v", 64))}}}}, problem: "63"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := c.selector.AsSelector()

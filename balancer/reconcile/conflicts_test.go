@@ -63,7 +63,8 @@ func TestSelectorOfTwoBalancers(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("web", "every target can be read and written")
-	if c := meta.FindStatusCondition(b.get("web").Status.Conditions, v1alpha1.ConditionTargetsReadable); strings.Contains(c.Message, "selector") {
+	if c := meta.FindStatusCondition(b.get("web").Status.Conditions, v1alpha1.ConditionTargetsReadable); strings.Contains(c.Message,
+		"selector") {
 		t.Errorf("Balancer web says %q", c.Message)
 	}
 	b.wrote("")
@@ -81,13 +82,15 @@ func TestOverlappingSelectors(t *testing.T) {
 		of        []string          // the targets that are left alone
 		pods      int32             // of the Balancer
 	}{
-		"sound":                                     {labels: map[string]string{"app": "web", "target": "a"}, pods: 1},
-		"two targets select":                        {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, of: []string{"a", "b"}, pods: 1},
-		"not the Balancer's":                        {labels: map[string]string{"app": "db", "target": "a"}, of: []string{"a"}},
-		"two selected it before it ended":           {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, change: ended},
-		"not the Balancer's, and it leaves":         {labels: map[string]string{"app": "db", "target": "a"}, change: leaving},
-		"sound, and it leaves":                      {labels: map[string]string{"app": "web", "target": "a"}, change: leaving},
-		"equal selectors, and no pod has it so far": {labels: map[string]string{"app": "web", "target": "a"}, selectors: "target=c", of: []string{"b", "c"}, pods: 1},
+		"sound": {labels: map[string]string{"app": "web", "target": "a"}, pods: 1},
+		"two targets select": {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, of: []string{"a", "b"},
+			pods: 1},
+		"not the Balancer's":                {labels: map[string]string{"app": "db", "target": "a"}, of: []string{"a"}},
+		"two selected it before it ended":   {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, change: ended},
+		"not the Balancer's, and it leaves": {labels: map[string]string{"app": "db", "target": "a"}, change: leaving},
+		"sound, and it leaves":              {labels: map[string]string{"app": "web", "target": "a"}, change: leaving},
+		"equal selectors, and no pod has it so far": {labels: map[string]string{"app": "web", "target": "a"}, selectors: "target=c",
+			of: []string{"b", "c"}, pods: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := running("one", c.labels)
@@ -193,7 +196,8 @@ func TestCircleIsNotWrittenAround(t *testing.T) {
 		b.pass(name)
 		b.wrote(want.wrote)
 		s := b.get(name).Status.Targets[0]
-		if s.Name != want.below || s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, want.circle) || !strings.Contains(s.Message, "remove a target") {
+		if s.Name != want.below || s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, want.circle) ||
+			!strings.Contains(s.Message, "remove a target") {
 			t.Errorf("%s says of %s: %s, %s", name, s.Name, s.Reason, s.Message)
 		}
 	}

@@ -55,7 +55,8 @@ func TestTriggers(t *testing.T) {
 		MatchLabels:      map[string]v1alpha1.LabelValue{"app": "deals"},
 		MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "canary", Operator: metav1.LabelSelectorOpDoesNotExist}},
 	}
-	all := []client.Object{balancerOf("web", 1, "a", "b"), balancerOf("shop", 1, "c"), deals, elsewhere, over("region", 1, "zone"), over("world", 1, "region")}
+	all := []client.Object{balancerOf("web", 1, "a", "b"), balancerOf("shop", 1, "c"), deals, elsewhere, over("region", 1, "zone"),
+		over("world", 1, "region")}
 	ctx := t.Context()
 	labelled := func(labels map[string]string) *v1.Pod { return running("p", labels) }
 	for name, c := range map[string]struct {
@@ -133,7 +134,8 @@ func TestOnlyWhatCountsInAPodMatters(t *testing.T) {
 func TestGroupsOfReferences(t *testing.T) {
 	for version, group := range map[string]string{"": "apps", "apps/v1": "apps", "v1": "", "example.com/v2": "example.com"} {
 		got := v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "K", Name: "n"}
-		if got.GroupKind() != (schema.GroupKind{Group: group, Kind: "K"}) || !got.Same(v1alpha1.ScaleTargetReference{APIVersion: group + "/v9", Kind: "K", Name: "n"}) {
+		if got.GroupKind() != (schema.GroupKind{Group: group, Kind: "K"}) ||
+			!got.Same(v1alpha1.ScaleTargetReference{APIVersion: group + "/v9", Kind: "K", Name: "n"}) {
 			t.Errorf("%q is of %+v, want group %q", version, got.GroupKind(), group)
 		}
 	}
@@ -142,7 +144,8 @@ func TestGroupsOfReferences(t *testing.T) {
 func TestControllerIsSetUp(t *testing.T) {
 	s := newServer()
 	t.Cleanup(s.Close)
-	_, err := controller.New(s.config(), []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
+	_, err := controller.New(s.config(), []controller.Controller{New(Options{})},
+		controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,11 +170,13 @@ func TestItIsNotReadyBeforeItKnowsOfPods(t *testing.T) {
 		case r.URL.Path == "/api/v1/pods":
 			reply(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
 		default:
-			reply(w, v1alpha1.BalancerList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "BalancerList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+			reply(w, v1alpha1.BalancerList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "BalancerList"},
+				ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
 		}
 	}))
 	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
-	m, err := controller.New(&rest.Config{Host: front.URL}, []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
+	m, err := controller.New(&rest.Config{Host: front.URL}, []controller.Controller{New(Options{})},
+		controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,8 @@ func TestTargetIsRecreated(t *testing.T) {
 	b.server.change(func() { delete(b.server.scales, "a") })
 	b.pass("web")
 	b.wrote("b=6")
-	if s := b.get("web").Status.Targets[0]; s.Reason != balancer.ReasonMissing || s.Current != 0 || s.Desired != 0 || !strings.Contains(s.Message, "not found") && !strings.Contains(s.Message, "NotFound") {
+	if s := b.get("web").Status.Targets[0]; s.Reason != balancer.ReasonMissing || s.Current != 0 || s.Desired != 0 ||
+		!strings.Contains(s.Message, "not found") && !strings.Contains(s.Message, "NotFound") {
 		t.Errorf("the status says %+v", s)
 	}
 	b.server.deploy("a", 1)

@@ -55,20 +55,25 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_balancer_")
 	m := &Metrics{
-		set:       set,
-		phases:    set.Histogram("pass_duration_seconds", "Time that passes over Balancers took, by phase.", prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
+		set: set,
+		phases: set.Histogram("pass_duration_seconds", "Time that passes over Balancers took, by phase.",
+			prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
 		rescales:  set.Counter("rescales_total", "Sizes written to targets, by direction and result.", "direction", "result"),
 		replicas:  set.Counter("rescaled_replicas_total", "Replicas added to and removed from targets, by direction.", "direction"),
 		malformed: set.Gauge("malformed", "1 for a Balancer that does not parse and is left alone.", "namespace", "name"),
 	}
-	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by Balancer.", func(s v1alpha1.BalancerStatus) float64 { return float64(ptr.Deref(s.RequestedReplicas, 0)) })
-	m.gauges.Add(set, "running_replicas", "Replicas that run, by Balancer.", func(s v1alpha1.BalancerStatus) float64 { return float64(s.Running) })
+	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by Balancer.",
+		func(s v1alpha1.BalancerStatus) float64 { return float64(ptr.Deref(s.RequestedReplicas, 0)) })
+	m.gauges.Add(set, "running_replicas", "Replicas that run, by Balancer.",
+		func(s v1alpha1.BalancerStatus) float64 { return float64(s.Running) })
 	m.gauges.Add(set, "fallbacks_active", "Targets whose replicas other targets run because they have not started in time, by Balancer.",
 		count(func(t v1alpha1.BalancerTargetStatus) bool { return t.Capacity != nil }))
 	m.gauges.Add(set, "unplaced_replicas", "Replicas that no target is able to run now, by Balancer.", unplaced)
-	m.gauges.Add(set, "unreadable_targets", "Targets that cannot be read, by Balancer.", count(reason(balancer.ReasonUnreadable, balancer.ReasonUnknown)))
+	m.gauges.Add(set, "unreadable_targets", "Targets that cannot be read, by Balancer.",
+		count(reason(balancer.ReasonUnreadable, balancer.ReasonUnknown)))
 	m.gauges.Add(set, "missing_targets", "Targets that do not exist, by Balancer.", count(reason(balancer.ReasonMissing)))
-	m.gauges.Add(set, "contested_targets", "Targets whose sizes something else also writes, by Balancer.", count(reason(balancer.ReasonSecondWriter)))
+	m.gauges.Add(set, "contested_targets", "Targets whose sizes something else also writes, by Balancer.",
+		count(reason(balancer.ReasonSecondWriter)))
 	metricset.Preset(m.phases, []string{phaseRead, phaseDecide, phaseWrite, phaseStore})
 	metricset.Preset(m.replicas, []string{up, down})
 	metricset.Preset(m.rescales, []string{up, down}, passes.Results)

@@ -30,13 +30,15 @@ func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
 		done outcomes
 		want *v1alpha1.ReplicaMoves
 	}{
-		"no writes":        {nil, decided},
-		"no moves":         {outcomes{{Write: balancer.Write{From: 3, To: 1}, wanted: 1}}, decided},
-		"all left":         {outcomes{{Write: leaves, wanted: 5}}, replica.MovesUntil(now, 4)},
-		"it failed":        {outcomes{{Write: leaves, wanted: 5, err: errNotRead}}, before},
-		"some held back":   {outcomes{{Write: held, wanted: 5}}, replica.MovesUntil(now, 2)},
-		"one of two fails": {outcomes{{Write: leaves, wanted: 5}, {Write: balancer.Write{From: 1, Moves: 1}, err: errNotRead}}, replica.MovesUntil(now, 3)},
-		"not known":        {outcomes{{Write: leaves, wanted: 5, err: &scale.Error{Reason: scale.ReasonUnavailable, Err: errors.New("timeout")}}}, replica.MovesUntil(now, 4)},
+		"no writes":      {nil, decided},
+		"no moves":       {outcomes{{Write: balancer.Write{From: 3, To: 1}, wanted: 1}}, decided},
+		"all left":       {outcomes{{Write: leaves, wanted: 5}}, replica.MovesUntil(now, 4)},
+		"it failed":      {outcomes{{Write: leaves, wanted: 5, err: errNotRead}}, before},
+		"some held back": {outcomes{{Write: held, wanted: 5}}, replica.MovesUntil(now, 2)},
+		"one of two fails": {outcomes{{Write: leaves, wanted: 5}, {Write: balancer.Write{From: 1, Moves: 1}, err: errNotRead}},
+			replica.MovesUntil(now, 3)},
+		"not known": {outcomes{{Write: leaves, wanted: 5, err: &scale.Error{Reason: scale.ReasonUnavailable, Err: errors.New("timeout")}}},
+			replica.MovesUntil(now, 4)},
 	} {
 		if got := c.done.moves(before, decided, now); *got != *c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

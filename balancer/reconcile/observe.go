@@ -227,7 +227,8 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 // longer count for any target. The pods are shared with the cache and must not be changed.
 func (r *reconciler) list(ctx context.Context, namespace string, selector labels.Selector) ([]*v1.Pod, error) {
 	var list v1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods that %s selects: %w", selector, err)
 	}

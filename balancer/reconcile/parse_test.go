@@ -59,7 +59,8 @@ func TestMalformedBalancerBlindsNobody(t *testing.T) {
 	if told := b.told(); !strings.Contains(told, "Warning Malformed the Balancer does not parse") || !strings.Contains(told, "replicas") {
 		t.Errorf("told %q", told)
 	}
-	want := "# HELP evenkeel_balancer_malformed 1 for a Balancer that does not parse and is left alone.\n# TYPE evenkeel_balancer_malformed gauge\n" +
+	want := "# HELP evenkeel_balancer_malformed 1 for a Balancer that does not parse and is left alone.\n# TYPE " +
+		"evenkeel_balancer_malformed gauge\n" +
 		"evenkeel_balancer_malformed{name=\"bad\",namespace=\"shop\"} 1\n"
 	if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "evenkeel_balancer_malformed"); err != nil {
 		t.Error(err)

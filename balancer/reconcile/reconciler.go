@@ -86,7 +86,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	b, err := parse(u)
 	if err != nil { // until it is changed; other Balancers are not affected
 		logr.FromContextOrDiscard(ctx).Error(err, "The Balancer does not parse and is left alone")
-		r.events.Record(u, nil, v1.EventTypeWarning, reasonMalformed, "the Balancer does not parse; apply its definition and correct it: "+err.Error())
+		r.events.Record(u, nil, v1.EventTypeWarning, reasonMalformed, "the Balancer does not parse; apply its definition and correct it: "+
+			err.Error())
 		r.forget(request.NamespacedName)
 		r.metrics.malformed.WithLabelValues(request.Namespace, request.Name).Set(1)
 		return reconcile.Result{}, nil

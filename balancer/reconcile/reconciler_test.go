@@ -79,7 +79,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				b.patches++
 				return c.Patch(ctx, o, p, opts...)
 			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption) error {
 				b.patches++
 				if err := ctx.Err(); err != nil {
 					return err // as a client does that calls an API server
@@ -104,7 +105,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.reconciler = newReconciler(access{client: c, live: c, balancers: &balancers{cache: c}, scales: scales, watcher: watcher, events: passes.Recorder{EventRecorder: b.recorder, Action: action}}, m, b.clock)
+	b.reconciler = newReconciler(access{client: c, live: c, balancers: &balancers{cache: c}, scales: scales, watcher: watcher,
+		events: passes.Recorder{EventRecorder: b.recorder, Action: action}}, m, b.clock)
 	return b
 }
 
@@ -121,7 +123,8 @@ func balancerOf(name string, replicas int32, targets ...string) *v1alpha1.Balanc
 		},
 	}
 	for _, t := range targets {
-		b.Spec.Targets = append(b.Spec.Targets, v1alpha1.BalancerTarget{Name: t, ScaleTargetRef: v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: t}})
+		b.Spec.Targets = append(b.Spec.Targets, v1alpha1.BalancerTarget{Name: t, ScaleTargetRef: v1alpha1.ScaleTargetReference{Kind: "Deployment",
+			Name: t}})
 		b.Spec.Policy.Proportions.TargetProportions[t] = 1
 	}
 	return b
@@ -351,7 +354,8 @@ func TestUnreadableTargetStopsNoOther(t *testing.T) {
 	if !meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionTargetsReadable) {
 		t.Error("a target that is not there is said to be readable")
 	}
-	want := "# HELP evenkeel_balancer_missing_targets Targets that do not exist, by Balancer.\n# TYPE evenkeel_balancer_missing_targets gauge\n" +
+	want := "# HELP evenkeel_balancer_missing_targets Targets that do not exist, by Balancer.\n# TYPE " +
+		"evenkeel_balancer_missing_targets gauge\n" +
 		"evenkeel_balancer_missing_targets{name=\"web\",namespace=\"shop\"} 1\n"
 	if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "evenkeel_balancer_missing_targets"); err != nil {
 		t.Error(err)
@@ -415,7 +419,8 @@ func TestBalancerThatIsGoneIsForgotten(t *testing.T) {
 	if err := b.client.Delete(t.Context(), b.get("web")); err != nil {
 		t.Fatal(err)
 	}
-	if again := b.pass("web"); again != 0 || b.gauges() != 0 || b.retries.NumRequeues(passes.Request(balancerOf("web", 0)).NamespacedName) != 0 {
+	if again := b.pass("web"); again != 0 || b.gauges() != 0 ||
+		b.retries.NumRequeues(passes.Request(balancerOf("web", 0)).NamespacedName) != 0 {
 		t.Error("something is remembered")
 	}
 }

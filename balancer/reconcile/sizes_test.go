@@ -104,7 +104,8 @@ func TestSizesOfUnreadTargets(t *testing.T) {
 		err  error
 		want int32
 	}{{size: 9}, {size: 5}, {size: 9, want: 5}, {err: errNotRead, want: 5}, {size: 9, want: 5}} {
-		targets := []balancer.TargetObservation{{Name: "a", Replicas: step.size, Err: step.err, Pods: make([]podhealth.Pod, 9)}, {Name: "b", Err: errNotRead}}
+		targets := []balancer.TargetObservation{{Name: "a", Replicas: step.size, Err: step.err, Pods: make([]podhealth.Pod, 9)},
+			{Name: "b", Err: errNotRead}}
 		timer := podhealth.Timer{Now: start}
 		b.memory(key).sizes.observe(targets, &timer)
 		if got := ptr.Deref(targets[0].Staying, 0); got != step.want || timer.Next.IsZero() != (step.want == 0) || targets[1].Staying != nil {

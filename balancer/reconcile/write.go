@@ -197,7 +197,8 @@ func (r *reconciler) recordWrites(ctx context.Context, b *v1alpha1.Balancer, don
 			log.Info("Could not rescale", "target", o.Target, "from", o.From, "to", o.To, "problem", o.err.Error())
 		case o.To != o.From:
 			log.Info("Rescaled", "target", o.Target, "from", o.From, "to", o.To, "why", o.Why)
-			r.event(b, o.Target, v1.EventTypeNormal, balancer.ReasonRescaled, fmt.Sprintf("target %s: from %d to %d replicas: %s", o.Target, o.From, o.To, o.Why))
+			r.event(b, o.Target, v1.EventTypeNormal, balancer.ReasonRescaled, fmt.Sprintf("target %s: from %d to %d replicas: %s", o.Target, o.From,
+				o.To, o.Why))
 		}
 	}
 }

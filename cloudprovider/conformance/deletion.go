@@ -12,7 +12,8 @@ import (
 )
 
 var deletionRules = []Rule{
-	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes and deletes their instances.", on(deleteLowersTarget)},
+	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes and deletes their instances.",
+		on(deleteLowersTarget)},
 	{"delete-only-named", Changes, "DeleteNodes deletes no other node than those named.", on(deleteOnlyNamed)},
 	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", on(refusesStrangers(nil))},
 	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", on(refusesStrangers(cloudprovider.ErrNotInGroup))},

@@ -15,13 +15,18 @@ import (
 )
 
 var nodeRules = []Rule{
-	{"instance-ids-unique", Reads, "Every instance has an id of its own that is not empty, and an error of its own has a code.", on(instanceIDsUnique)},
-	{"instances-match-nodes", Reads, "The spec.providerID of a registered node is the id of an instance of its group.", on(instancesMatchNodes)},
-	{"node-group-of-fake-node", Reads, "NodeGroupForNode knows instances by fake nodes: name and provider id are the instance's id.", on(groupOfFakeNode)},
-	{"node-group-of-foreign-node", Reads, "NodeGroupForNode answers no group and no error for a node that is not the cloud's.", on(groupOfForeignNode)},
+	{"instance-ids-unique", Reads, "Every instance has an id of its own that is not empty, and an error of its own has a code.",
+		on(instanceIDsUnique)},
+	{"instances-match-nodes", Reads, "The spec.providerID of a registered node is the id of an instance of its group.",
+		on(instancesMatchNodes)},
+	{"node-group-of-fake-node", Reads, "NodeGroupForNode knows instances by fake nodes: name and provider id are the instance's id.",
+		on(groupOfFakeNode)},
+	{"node-group-of-foreign-node", Reads, "NodeGroupForNode answers no group and no error for a node that is not the cloud's.",
+		on(groupOfForeignNode)},
 	{"template-usable", Reads, "Templates have labels, cpu, memory, pods, and no more allocatable than capacity.", on(templateUsable)},
 	{"template-stable", Reads, "Templates are the same each time but for the node's name and hostname.", on(templateStable)},
-	{"options-complete", InProcess, "Options that are implemented carry over the defaults of what the group does not set.", on(optionsComplete)},
+	{"options-complete", InProcess, "Options that are implemented carry over the defaults of what the group does not set.",
+		on(optionsComplete)},
 }
 
 func instanceIDsUnique(ctx context.Context, s *subject) {

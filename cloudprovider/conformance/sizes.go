@@ -13,8 +13,10 @@ var sizeRules = []Rule{
 	{"increase-positive", Changes, "IncreaseSize refuses a delta of zero or less.", on(increasePositive)},
 	{"increase-stays", Changes, "The target size stays when ordered nodes come up, and instances do not exceed it.", on(increaseStays)},
 	{"decrease-negative", Changes, "DecreaseTargetSize refuses a delta of zero or more.", on(decreaseNegative)},
-	{"decrease-lowers-target", Changes, "DecreaseTargetSize lowers the target size by orders that are not fulfilled.", on(decreaseLowersTarget)},
-	{"decrease-keeps-instances", Changes, "DecreaseTargetSize never deletes an instance nor goes below their number.", on(decreaseKeepsInstances)},
+	{"decrease-lowers-target", Changes, "DecreaseTargetSize lowers the target size by orders that are not fulfilled.",
+		on(decreaseLowersTarget)},
+	{"decrease-keeps-instances", Changes, "DecreaseTargetSize never deletes an instance nor goes below their number.",
+		on(decreaseKeepsInstances)},
 }
 
 // targetStays checks that a call that had to be refused changed nothing.
@@ -29,7 +31,8 @@ func (s *subject) targetStays(ctx context.Context, id string, before int, call s
 
 // refuses checks that each of the deltas, which depend on the group and its
 // size, is refused by all groups that may be changed.
-func (s *subject) refuses(ctx context.Context, method string, call func(context.Context, string, int) error, deltas func(cloudprovider.NodeGroup, int) []int) {
+func (s *subject) refuses(ctx context.Context, method string, call func(context.Context, string, int) error,
+	deltas func(cloudprovider.NodeGroup, int) []int) {
 	for _, g := range s.changeable(ctx) {
 		before := s.look(ctx, g.ID)
 		for _, delta := range deltas(g, before.Size) {

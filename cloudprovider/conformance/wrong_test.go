@@ -288,7 +288,8 @@ var variants = []struct {
 		t.Node.Labels["name"] = fmt.Sprint("template-", call)
 	})},
 	{"options-complete", "unset is zero", func(p cloudprovider.Provider) cloudprovider.Provider {
-		return wrong{Provider: p, options: func(ctx context.Context, id string, _ cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
+		return wrong{Provider: p, options: func(ctx context.Context, id string, _ cloudprovider.GroupOptions) (cloudprovider.GroupOptions,
+			error) {
 			return p.Options(ctx, id, cloudprovider.GroupOptions{})
 		}}
 	}},

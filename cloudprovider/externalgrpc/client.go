@@ -88,7 +88,8 @@ func (c *Client) DecreaseTargetSize(ctx context.Context, id string, delta int) e
 	if err != nil {
 		return fmt.Errorf("node group %q: %w: %w", id, cloudprovider.ErrInvalidDelta, err)
 	}
-	_, err = call(ctx, "DecreaseTargetSize", c.remote.NodeGroupDecreaseTargetSize, &externalgrpcpb.NodeGroupDecreaseTargetSizeRequest{Id: id, Delta: wire})
+	_, err = call(ctx, "DecreaseTargetSize", c.remote.NodeGroupDecreaseTargetSize, &externalgrpcpb.NodeGroupDecreaseTargetSizeRequest{Id: id,
+		Delta: wire})
 	return err
 }
 

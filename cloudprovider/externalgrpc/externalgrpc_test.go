@@ -43,7 +43,8 @@ func fleet() fake.Config {
 	}
 	return fake.Config{
 		Groups: []fake.Group{
-			{ID: "a", MaxSize: 10, Size: 1, Template: template("a"), BootTime: 40 * time.Second, TerminationTime: 10 * time.Second, PricePerHour: 2 * cloudprovider.PriceUnit},
+			{ID: "a", MaxSize: 10, Size: 1, Template: template("a"), BootTime: 40 * time.Second, TerminationTime: 10 * time.Second,
+				PricePerHour: 2 * cloudprovider.PriceUnit},
 			{ID: "b", MaxSize: 10, Size: 2, Template: template("b"), ReadyDelay: 20 * time.Second,
 				Options: &cloudprovider.GroupOptions{MaxNodeProvisionTime: time.Hour}},
 			{ID: "over-full", MaxSize: 1, Size: 3, Template: template("b")},

@@ -73,7 +73,8 @@ func (s *Server) group(id string) *externalgrpcpb.NodeGroup {
 
 // NodeGroupForNode implements the protocol. The answer has the group's bounds,
 // which Cluster Autoscaler keeps until its next Refresh.
-func (s *Server) NodeGroupForNode(ctx context.Context, r *externalgrpcpb.NodeGroupForNodeRequest) (*externalgrpcpb.NodeGroupForNodeResponse, error) {
+func (s *Server) NodeGroupForNode(ctx context.Context,
+	r *externalgrpcpb.NodeGroupForNodeRequest) (*externalgrpcpb.NodeGroupForNodeResponse, error) {
 	id, ok, err := s.provider.NodeGroupForNode(ctx, nodeFromWire(r.GetNode()))
 	if err != nil {
 		return nil, toStatus(err)
@@ -94,7 +95,8 @@ func (s *Server) NodeGroupForNode(ctx context.Context, r *externalgrpcpb.NodeGro
 }
 
 // PricingNodePrice implements the protocol.
-func (s *Server) PricingNodePrice(ctx context.Context, r *externalgrpcpb.PricingNodePriceRequest) (*externalgrpcpb.PricingNodePriceResponse, error) {
+func (s *Server) PricingNodePrice(ctx context.Context,
+	r *externalgrpcpb.PricingNodePriceRequest) (*externalgrpcpb.PricingNodePriceResponse, error) {
 	pricing, ok := s.provider.(cloudprovider.Pricing)
 	if !ok {
 		return nil, toStatus(cloudprovider.ErrNotImplemented)
@@ -105,7 +107,8 @@ func (s *Server) PricingNodePrice(ctx context.Context, r *externalgrpcpb.Pricing
 }
 
 // PricingPodPrice implements the protocol.
-func (s *Server) PricingPodPrice(ctx context.Context, r *externalgrpcpb.PricingPodPriceRequest) (*externalgrpcpb.PricingPodPriceResponse, error) {
+func (s *Server) PricingPodPrice(ctx context.Context,
+	r *externalgrpcpb.PricingPodPriceRequest) (*externalgrpcpb.PricingPodPriceResponse, error) {
 	pricing, ok := s.provider.(cloudprovider.Pricing)
 	if !ok {
 		return nil, toStatus(cloudprovider.ErrNotImplemented)
@@ -134,7 +137,8 @@ func (s *Server) GPULabel(ctx context.Context, _ *externalgrpcpb.GPULabelRequest
 }
 
 // GetAvailableGPUTypes implements the protocol.
-func (s *Server) GetAvailableGPUTypes(ctx context.Context, _ *externalgrpcpb.GetAvailableGPUTypesRequest) (*externalgrpcpb.GetAvailableGPUTypesResponse, error) {
+func (s *Server) GetAvailableGPUTypes(ctx context.Context,
+	_ *externalgrpcpb.GetAvailableGPUTypesRequest) (*externalgrpcpb.GetAvailableGPUTypesResponse, error) {
 	answer := &externalgrpcpb.GetAvailableGPUTypesResponse{}
 	gpus, ok := s.provider.(cloudprovider.GPUs)
 	if !ok {
@@ -164,7 +168,8 @@ func (s *Server) Refresh(ctx context.Context, _ *externalgrpcpb.RefreshRequest) 
 }
 
 // NodeGroupTargetSize implements the protocol.
-func (s *Server) NodeGroupTargetSize(ctx context.Context, r *externalgrpcpb.NodeGroupTargetSizeRequest) (*externalgrpcpb.NodeGroupTargetSizeResponse, error) {
+func (s *Server) NodeGroupTargetSize(ctx context.Context,
+	r *externalgrpcpb.NodeGroupTargetSizeRequest) (*externalgrpcpb.NodeGroupTargetSizeResponse, error) {
 	size, err := s.provider.TargetSize(ctx, r.GetId())
 	if err != nil {
 		return nil, toStatus(err)
@@ -174,19 +179,22 @@ func (s *Server) NodeGroupTargetSize(ctx context.Context, r *externalgrpcpb.Node
 }
 
 // NodeGroupIncreaseSize implements the protocol.
-func (s *Server) NodeGroupIncreaseSize(ctx context.Context, r *externalgrpcpb.NodeGroupIncreaseSizeRequest) (*externalgrpcpb.NodeGroupIncreaseSizeResponse, error) {
+func (s *Server) NodeGroupIncreaseSize(ctx context.Context,
+	r *externalgrpcpb.NodeGroupIncreaseSizeRequest) (*externalgrpcpb.NodeGroupIncreaseSizeResponse, error) {
 	err := s.provider.IncreaseSize(ctx, r.GetId(), int(r.GetDelta()))
 	return &externalgrpcpb.NodeGroupIncreaseSizeResponse{}, toStatus(err)
 }
 
 // NodeGroupDecreaseTargetSize implements the protocol.
-func (s *Server) NodeGroupDecreaseTargetSize(ctx context.Context, r *externalgrpcpb.NodeGroupDecreaseTargetSizeRequest) (*externalgrpcpb.NodeGroupDecreaseTargetSizeResponse, error) {
+func (s *Server) NodeGroupDecreaseTargetSize(ctx context.Context,
+	r *externalgrpcpb.NodeGroupDecreaseTargetSizeRequest) (*externalgrpcpb.NodeGroupDecreaseTargetSizeResponse, error) {
 	err := s.provider.DecreaseTargetSize(ctx, r.GetId(), int(r.GetDelta()))
 	return &externalgrpcpb.NodeGroupDecreaseTargetSizeResponse{}, toStatus(err)
 }
 
 // NodeGroupDeleteNodes implements the protocol.
-func (s *Server) NodeGroupDeleteNodes(ctx context.Context, r *externalgrpcpb.NodeGroupDeleteNodesRequest) (*externalgrpcpb.NodeGroupDeleteNodesResponse, error) {
+func (s *Server) NodeGroupDeleteNodes(ctx context.Context,
+	r *externalgrpcpb.NodeGroupDeleteNodesRequest) (*externalgrpcpb.NodeGroupDeleteNodesResponse, error) {
 	nodes := make([]*v1.Node, 0, len(r.GetNodes()))
 	for _, node := range r.GetNodes() {
 		nodes = append(nodes, nodeFromWire(node))
@@ -196,7 +204,8 @@ func (s *Server) NodeGroupDeleteNodes(ctx context.Context, r *externalgrpcpb.Nod
 }
 
 // NodeGroupNodes implements the protocol.
-func (s *Server) NodeGroupNodes(ctx context.Context, r *externalgrpcpb.NodeGroupNodesRequest) (*externalgrpcpb.NodeGroupNodesResponse, error) {
+func (s *Server) NodeGroupNodes(ctx context.Context,
+	r *externalgrpcpb.NodeGroupNodesRequest) (*externalgrpcpb.NodeGroupNodesResponse, error) {
 	instances, err := s.provider.Nodes(ctx, r.GetId())
 	if err != nil {
 		return nil, toStatus(err)
@@ -209,7 +218,8 @@ func (s *Server) NodeGroupNodes(ctx context.Context, r *externalgrpcpb.NodeGroup
 }
 
 // NodeGroupTemplateNodeInfo implements the protocol, for clients of all versions.
-func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context, r *externalgrpcpb.NodeGroupTemplateNodeInfoRequest) (*externalgrpcpb.NodeGroupTemplateNodeInfoResponse, error) {
+func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context,
+	r *externalgrpcpb.NodeGroupTemplateNodeInfoRequest) (*externalgrpcpb.NodeGroupTemplateNodeInfoResponse, error) {
 	template, err := s.provider.Template(ctx, r.GetId())
 	if err == nil && template.Node == nil {
 		err = cloudprovider.ErrNotImplemented
@@ -223,7 +233,8 @@ func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context, r *externalgrpcp
 
 // NodeGroupGetOptions implements the protocol. Options that equal the defaults count as no options:
 // see the package comment.
-func (s *Server) NodeGroupGetOptions(ctx context.Context, r *externalgrpcpb.NodeGroupAutoscalingOptionsRequest) (*externalgrpcpb.NodeGroupAutoscalingOptionsResponse, error) {
+func (s *Server) NodeGroupGetOptions(ctx context.Context,
+	r *externalgrpcpb.NodeGroupAutoscalingOptionsRequest) (*externalgrpcpb.NodeGroupAutoscalingOptionsResponse, error) {
 	defaults, old := optionsFromWire(r.GetDefaults())
 	options, err := s.provider.Options(ctx, r.GetId(), defaults)
 	if err == nil && wireOptions(options) == defaults {

@@ -44,21 +44,22 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		is   error
 		code codes.Code
 	}{
-		"not implemented":   {cloudprovider.ErrNotImplemented, cloudprovider.ErrNotImplemented, codes.Unimplemented},
-		"not found":         {cloudprovider.ErrNotFound, cloudprovider.ErrNotFound, codes.NotFound},
-		"invalid delta":     {cloudprovider.ErrInvalidDelta, cloudprovider.ErrInvalidDelta, codes.InvalidArgument},
-		"above max":         {cloudprovider.ErrAboveMax, cloudprovider.ErrAboveMax, codes.OutOfRange},
-		"below min":         {cloudprovider.ErrBelowMin, cloudprovider.ErrBelowMin, codes.FailedPrecondition},
-		"not in group":      {cloudprovider.ErrNotInGroup, cloudprovider.ErrNotInGroup, codes.InvalidArgument},
-		"out of resources":  {cloudprovider.ErrOutOfResources, cloudprovider.ErrOutOfResources, codes.ResourceExhausted},
-		"quota exceeded":    {cloudprovider.ErrQuotaExceeded, cloudprovider.ErrQuotaExceeded, codes.ResourceExhausted},
-		"unavailable":       {cloudprovider.ErrUnavailable, cloudprovider.ErrUnavailable, codes.Unavailable},
-		"deadline":          {context.DeadlineExceeded, context.DeadlineExceeded, codes.DeadlineExceeded},
-		"canceled there":    {context.Canceled, cloudprovider.ErrUnavailable, codes.Canceled},
-		"unknown":           {errors.New("what?"), cloudprovider.ErrUnavailable, codes.Unknown},
-		"long":              {errors.New(strings.Repeat("long", 1<<20)), cloudprovider.ErrUnavailable, codes.Unknown},
-		"not UTF-8":         {fmt.Errorf("%w: \xff", cloudprovider.ErrNotFound), cloudprovider.ErrNotFound, codes.NotFound},
-		"bare not found":    {status.Error(codes.NotFound, "x"), cloudprovider.ErrUnavailable, codes.Unknown}, // a provider's own words, not the wire's
+		"not implemented":  {cloudprovider.ErrNotImplemented, cloudprovider.ErrNotImplemented, codes.Unimplemented},
+		"not found":        {cloudprovider.ErrNotFound, cloudprovider.ErrNotFound, codes.NotFound},
+		"invalid delta":    {cloudprovider.ErrInvalidDelta, cloudprovider.ErrInvalidDelta, codes.InvalidArgument},
+		"above max":        {cloudprovider.ErrAboveMax, cloudprovider.ErrAboveMax, codes.OutOfRange},
+		"below min":        {cloudprovider.ErrBelowMin, cloudprovider.ErrBelowMin, codes.FailedPrecondition},
+		"not in group":     {cloudprovider.ErrNotInGroup, cloudprovider.ErrNotInGroup, codes.InvalidArgument},
+		"out of resources": {cloudprovider.ErrOutOfResources, cloudprovider.ErrOutOfResources, codes.ResourceExhausted},
+		"quota exceeded":   {cloudprovider.ErrQuotaExceeded, cloudprovider.ErrQuotaExceeded, codes.ResourceExhausted},
+		"unavailable":      {cloudprovider.ErrUnavailable, cloudprovider.ErrUnavailable, codes.Unavailable},
+		"deadline":         {context.DeadlineExceeded, context.DeadlineExceeded, codes.DeadlineExceeded},
+		"canceled there":   {context.Canceled, cloudprovider.ErrUnavailable, codes.Canceled},
+		"unknown":          {errors.New("what?"), cloudprovider.ErrUnavailable, codes.Unknown},
+		"long":             {errors.New(strings.Repeat("long", 1<<20)), cloudprovider.ErrUnavailable, codes.Unknown},
+		"not UTF-8":        {fmt.Errorf("%w: \xff", cloudprovider.ErrNotFound), cloudprovider.ErrNotFound, codes.NotFound},
+		"bare not found":   {status.Error(codes.NotFound, "x"), cloudprovider.ErrUnavailable, codes.Unknown},
+		// a provider's own words, not the wire's
 		"of several, first": {errors.Join(cloudprovider.ErrUnavailable, cloudprovider.ErrAboveMax), cloudprovider.ErrAboveMax, codes.OutOfRange},
 	}
 	for name, test := range tests {
@@ -108,7 +109,8 @@ func TestErrorsOfOtherServers(t *testing.T) {
 	}
 	for code, test := range tests {
 		t.Run(code.String(), func(t *testing.T) {
-			got := externalgrpc.NewClient(loopback.Serve(t, func(r grpc.ServiceRegistrar) { externalgrpcpb.RegisterCloudProviderServer(r, foreign{code: code}) })).IncreaseSize(t.Context(), "a", 1)
+			got := externalgrpc.NewClient(loopback.Serve(t,
+				func(r grpc.ServiceRegistrar) { externalgrpcpb.RegisterCloudProviderServer(r, foreign{code: code}) })).IncreaseSize(t.Context(), "a", 1)
 			if !errors.Is(got, test.is) || cloudprovider.Refused(got) != test.refused {
 				t.Errorf("got %v, refused %v", got, cloudprovider.Refused(got))
 			}
@@ -119,13 +121,15 @@ func TestErrorsOfOtherServers(t *testing.T) {
 func TestInstancesCrossTheWire(t *testing.T) {
 	stockOut := &cloudprovider.InstanceError{Class: cloudprovider.OutOfResourcesErrorClass, Code: "STOCK", Message: "none left"}
 	tests := map[string]struct{ sent, want cloudprovider.Instance }{
-		"running":             {cloudprovider.Instance{ID: "a", State: 1}, cloudprovider.Instance{ID: "a", State: 1}},
-		"deleting":            {cloudprovider.Instance{ID: "a", State: 3}, cloudprovider.Instance{ID: "a", State: 3}},
-		"state not known":     {cloudprovider.Instance{ID: "a"}, cloudprovider.Instance{ID: "a"}},
-		"failed":              {cloudprovider.Instance{ID: "a", State: 2, Error: stockOut}, cloudprovider.Instance{ID: "a", State: 2, Error: stockOut}},
-		"failed, no state":    {cloudprovider.Instance{ID: "a", Error: stockOut}, cloudprovider.Instance{ID: "a", State: 2, Error: stockOut}},
-		"failed without code": {cloudprovider.Instance{ID: "a", State: 2, Error: &cloudprovider.InstanceError{Class: 99}}, cloudprovider.Instance{ID: "a", State: 2, Error: &cloudprovider.InstanceError{Class: 99, Code: "Other"}}},
-		"a state nobody has":  {cloudprovider.Instance{ID: "a", State: 9}, cloudprovider.Instance{ID: "a"}},
+		"running":         {cloudprovider.Instance{ID: "a", State: 1}, cloudprovider.Instance{ID: "a", State: 1}},
+		"deleting":        {cloudprovider.Instance{ID: "a", State: 3}, cloudprovider.Instance{ID: "a", State: 3}},
+		"state not known": {cloudprovider.Instance{ID: "a"}, cloudprovider.Instance{ID: "a"}},
+		"failed": {cloudprovider.Instance{ID: "a", State: 2, Error: stockOut},
+			cloudprovider.Instance{ID: "a", State: 2, Error: stockOut}},
+		"failed, no state": {cloudprovider.Instance{ID: "a", Error: stockOut}, cloudprovider.Instance{ID: "a", State: 2, Error: stockOut}},
+		"failed without code": {cloudprovider.Instance{ID: "a", State: 2, Error: &cloudprovider.InstanceError{Class: 99}},
+			cloudprovider.Instance{ID: "a", State: 2, Error: &cloudprovider.InstanceError{Class: 99, Code: "Other"}}},
+		"a state nobody has": {cloudprovider.Instance{ID: "a", State: 9}, cloudprovider.Instance{ID: "a"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +151,10 @@ func TestInstancesCrossTheWire(t *testing.T) {
 // TestOptionsEchoIsUnimplemented: defaults handed back must not look like options of the group's
 // own.
 func TestOptionsEchoIsUnimplemented(t *testing.T) {
-	defaults := cloudprovider.GroupOptions{ScaleDownUtilizationThreshold: 0.5, MaxNodeProvisionTime: time.Minute, MaxNodeStartupTime: time.Hour, AllowNonAtomicScaleUpToMax: true}
-	if _, err := externalgrpc.NewClient(serve(t, stub{options: defaults})).Options(t.Context(), "a", defaults); err != cloudprovider.ErrNotImplemented {
+	defaults := cloudprovider.GroupOptions{ScaleDownUtilizationThreshold: 0.5, MaxNodeProvisionTime: time.Minute,
+		MaxNodeStartupTime: time.Hour, AllowNonAtomicScaleUpToMax: true}
+	if _, err := externalgrpc.NewClient(serve(t, stub{options: defaults})).Options(t.Context(), "a",
+		defaults); err != cloudprovider.ErrNotImplemented {
 		t.Errorf("echo of the defaults answered %v", err)
 	}
 	own := defaults
@@ -173,7 +179,8 @@ func TestOldClients(t *testing.T) {
 		Id: "b", Defaults: &externalgrpcpb.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: minutes(10), MaxNodeProvisionTime: minutes(15)},
 	})
 	options := answer.GetNodeGroupAutoscalingOptions()
-	if err != nil || options.GetScaleDownUnneededTime().GetDuration() != int64(10*time.Minute) || options.GetMaxNodeProvisionTime().GetDuration() != int64(time.Hour) {
+	if err != nil || options.GetScaleDownUnneededTime().GetDuration() != int64(10*time.Minute) ||
+		options.GetMaxNodeProvisionTime().GetDuration() != int64(time.Hour) {
 		t.Errorf("old options: %v, error %v", answer, err)
 	}
 	answer, err = raw.NodeGroupGetOptions(t.Context(), &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{
@@ -202,7 +209,8 @@ func TestPricesAndGPUs(t *testing.T) {
 	if types, err := client.GPUTypes(t.Context()); len(types) != 0 || err != nil {
 		t.Error(types, err)
 	}
-	if _, err := externalgrpc.NewClient(serve(t, stub{})).PodPrice(t.Context(), &v1.Pod{}, start, start); err != cloudprovider.ErrNotImplemented {
+	if _, err := externalgrpc.NewClient(serve(t, stub{})).PodPrice(t.Context(), &v1.Pod{}, start,
+		start); err != cloudprovider.ErrNotImplemented {
 		t.Errorf("no prices: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-func (f foreign) NodeGroupIncreaseSize(context.Context, *externalgrpcpb.NodeGroupIncreaseSizeRequest) (*externalgrpcpb.NodeGroupIncreaseSizeResponse, error) {
+func (f foreign) NodeGroupIncreaseSize(context.Context,
+	*externalgrpcpb.NodeGroupIncreaseSizeRequest) (*externalgrpcpb.NodeGroupIncreaseSizeResponse, error) {
 	return nil, status.Error(f.code, "in its own words")
 }
 
@@ -104,17 +105,24 @@ func TestWire(t *testing.T) {
 		message proto.Message
 		want    string
 	}{
-		"IncreaseSize":  {&externalgrpcpb.NodeGroupIncreaseSizeRequest{Delta: 3, Id: "a"}, "0803 120161"},
-		"Decrease":      {&externalgrpcpb.NodeGroupDecreaseTargetSizeRequest{Delta: -1, Id: "a"}, "08ffffffffffffffffff01 120161"},
-		"DeleteNodes":   {&externalgrpcpb.NodeGroupDeleteNodesRequest{Nodes: []*externalgrpcpb.ExternalGrpcNode{{ProviderID: "p"}}, Id: "a"}, "0a030a0170 120161"},
-		"TargetSize":    {&externalgrpcpb.NodeGroupTargetSizeResponse{TargetSize: 3}, "0803"},
-		"NodeGroup":     {&externalgrpcpb.NodeGroup{Id: "a", MinSize: 1, MaxSize: 2, Debug: "d"}, "0a0161 1001 1802 220164"},
-		"Node":          {&externalgrpcpb.ExternalGrpcNode{ProviderID: "p", Name: "n", Labels: map[string]string{"l": "m"}, Annotations: map[string]string{"a": "b"}}, "0a0170 12016e 1a060a016c12016d 22060a0161120162"},
-		"Template":      {&externalgrpcpb.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("o"), NodeBytes: []byte("n")}, "0a016f 12016e"},
-		"NodePrice":     {&externalgrpcpb.PricingNodePriceRequest{StartTime: at, EndTime: at, StartTimestamp: at, EndTimestamp: at}, "12020801 1a020801 22020801 2a020801"},
-		"PodPrice":      {&externalgrpcpb.PricingPodPriceRequest{Pod: []byte("o"), StartTime: at, EndTime: at, PodBytes: []byte("n"), StartTimestamp: at, EndTimestamp: at}, "0a016f 12020801 1a020801 22016e 2a020801 32020801"},
-		"Instance":      {&externalgrpcpb.Instance{Id: "i", Status: &externalgrpcpb.InstanceStatus{InstanceState: 2, ErrorInfo: &externalgrpcpb.InstanceErrorInfo{ErrorCode: "c", ErrorMessage: "m", InstanceErrorClass: 99}}}, "0a0169 120c 0802 1208 0a0163 12016d 1863"},
-		"Options":       {&externalgrpcpb.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: old, ScaleDownUnreadyTime: old, MaxNodeProvisionTime: old, ZeroOrMaxNodeScaling: true, IgnoreDaemonSetsUtilization: true}, "1a020801 22020801 2a020801 3001 3801"},
+		"IncreaseSize": {&externalgrpcpb.NodeGroupIncreaseSizeRequest{Delta: 3, Id: "a"}, "0803 120161"},
+		"Decrease":     {&externalgrpcpb.NodeGroupDecreaseTargetSizeRequest{Delta: -1, Id: "a"}, "08ffffffffffffffffff01 120161"},
+		"DeleteNodes": {&externalgrpcpb.NodeGroupDeleteNodesRequest{Nodes: []*externalgrpcpb.ExternalGrpcNode{{ProviderID: "p"}}, Id: "a"},
+			"0a030a0170 120161"},
+		"TargetSize": {&externalgrpcpb.NodeGroupTargetSizeResponse{TargetSize: 3}, "0803"},
+		"NodeGroup":  {&externalgrpcpb.NodeGroup{Id: "a", MinSize: 1, MaxSize: 2, Debug: "d"}, "0a0161 1001 1802 220164"},
+		"Node": {&externalgrpcpb.ExternalGrpcNode{ProviderID: "p", Name: "n", Labels: map[string]string{"l": "m"},
+			Annotations: map[string]string{"a": "b"}}, "0a0170 12016e 1a060a016c12016d 22060a0161120162"},
+		"Template": {&externalgrpcpb.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("o"), NodeBytes: []byte("n")}, "0a016f 12016e"},
+		"NodePrice": {&externalgrpcpb.PricingNodePriceRequest{StartTime: at, EndTime: at, StartTimestamp: at, EndTimestamp: at},
+			"12020801 1a020801 22020801 2a020801"},
+		"PodPrice": {&externalgrpcpb.PricingPodPriceRequest{Pod: []byte("o"), StartTime: at, EndTime: at, PodBytes: []byte("n"),
+			StartTimestamp: at, EndTimestamp: at}, "0a016f 12020801 1a020801 22016e 2a020801 32020801"},
+		"Instance": {&externalgrpcpb.Instance{Id: "i", Status: &externalgrpcpb.InstanceStatus{InstanceState: 2,
+			ErrorInfo: &externalgrpcpb.InstanceErrorInfo{ErrorCode: "c", ErrorMessage: "m", InstanceErrorClass: 99}}},
+			"0a0169 120c 0802 1208 0a0163 12016d 1863"},
+		"Options": {&externalgrpcpb.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: old, ScaleDownUnreadyTime: old,
+			MaxNodeProvisionTime: old, ZeroOrMaxNodeScaling: true, IgnoreDaemonSetsUtilization: true}, "1a020801 22020801 2a020801 3001 3801"},
 		"OptionsAnswer": {&externalgrpcpb.NodeGroupAutoscalingOptionsResponse{NodeGroupAutoscalingOptions: &externalgrpcpb.NodeGroupAutoscalingOptions{ZeroOrMaxNodeScaling: true}}, "0a023001"},
 	}
 	for name, test := range tests {

@@ -23,7 +23,8 @@ type alert struct {
 func alerts(t *testing.T) map[string][]alert {
 	t.Helper()
 	out := map[string][]alert{}
-	for _, name := range []string{"configs/controller/monitoring/rules.yaml", "configs/sidecar/monitoring/rules.yaml", "configs/expander/monitoring/rules.yaml"} {
+	for _, name := range []string{"configs/controller/monitoring/rules.yaml", "configs/sidecar/monitoring/rules.yaml",
+		"configs/expander/monitoring/rules.yaml"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +81,8 @@ func TestAlertsHaveARunbook(t *testing.T) {
 	delete(entries, "")
 	for name, rules := range alerts(t) {
 		for _, a := range rules {
-			if want := fmt.Sprintf("https://github.com/evenkeel/evenkeel/blob/main/%s#%s", runbook, strings.ToLower(a.Alert)); a.Annotations["runbook_url"] != want {
+			if want := fmt.Sprintf("https://github.com/evenkeel/evenkeel/blob/main/%s#%s", runbook,
+				strings.ToLower(a.Alert)); a.Annotations["runbook_url"] != want {
 				t.Errorf("%s: %s has the runbook_url %q, want %q", name, a.Alert, a.Annotations["runbook_url"], want)
 			}
 			for _, part := range []string{"\n- **Means**: ", "\n- **Look at**: ", "\n- **Do**: "} {

@@ -36,7 +36,8 @@ folder: ca.crt, ca.key, server.crt, server.key, client.crt, client.key. Cluster 
 expander, and can use it for an external cloud provider.
 
 Files are overwritten only with --force, which makes all certificates anew.`,
-		Example: "  evenkeel certs --dir certs --host localhost --host 127.0.0.1\n  evenkeel certs --dir certs --host evenkeel.kube-system.svc --lifetime 2160h",
+		Example: "  evenkeel certs --dir certs --host localhost --host 127.0.0.1\n  evenkeel certs --dir certs --host " +
+			"evenkeel.kube-system.svc --lifetime 2160h",
 		GroupID: groupOther,
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() }, // before the work starts: errors of usage

@@ -19,8 +19,10 @@ type choiceFlags struct {
 }
 
 func (o *choiceFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))
-	f.StringVar(&o.priorities, "expander-priorities", "", "FILE with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone; it is read again when it changes")
+	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+
+		strings.Join(expander.Names(), ", "))
+	f.StringVar(&o.priorities, "expander-priorities", "",
+		"FILE with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone; it is read again when it changes")
 	f.StringVar(&o.policies, "node-group-policies", "", "FILE of NodeGroupPolicies, which declare sets; it is read again when it changes")
 }
 
@@ -53,7 +55,8 @@ func (o *choiceFlags) chain() (chain expander.Chain, follow sidecar.Followed[exp
 			return expander.New(names, expander.Config{Priorities: priorities})
 		})
 		if err != nil {
-			return chain, nil, &usageError{fmt.Errorf("--expander-priorities=%s: %w", o.priorities, err), "a map from priorities to regular expressions"}
+			return chain, nil, &usageError{fmt.Errorf("--expander-priorities=%s: %w", o.priorities, err),
+				"a map from priorities to regular expressions"}
 		}
 		return chain, file, nil
 	}

@@ -47,8 +47,10 @@ func (o *clusterFlags) addTo(f *pflag.FlagSet) {
 }
 
 func (o *clusterFlags) addMember(f *pflag.FlagSet) {
-	f.StringVarP(&o.namespace, "namespace", "n", controllerNamespace, "namespace of the controllers in the host, and of their account in the member")
-	f.StringVar(&o.memberKubeconfig, "member-kubeconfig", "", "kubeconfig file of the member; by default that of the host, with --member-context")
+	f.StringVarP(&o.namespace, "namespace", "n", controllerNamespace,
+		"namespace of the controllers in the host, and of their account in the member")
+	f.StringVar(&o.memberKubeconfig, "member-kubeconfig", "",
+		"kubeconfig file of the member; by default that of the host, with --member-context")
 	f.StringVar(&o.memberContext, "member-context", "", "context of the member")
 }
 
@@ -145,9 +147,11 @@ right to make a ClusterRole in the member, and to write Secrets and MemberCluste
 				server = member.Config.Host
 			}
 			if join.Local(server) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: the member is at an address that only this machine reaches: --server gives the one for the controllers")
+				fmt.Fprintln(cmd.ErrOrStderr(),
+					"note: the member is at an address that only this machine reaches: --server gives the one for the controllers")
 			}
-			if err := misuse(member.Config.Insecure, "give the certificate authority of the member in certificate-authority-data", "the kubeconfig of the member does not verify its certificate, and the controllers would not either"); err != nil {
+			if err := misuse(member.Config.Insecure, "give the certificate authority of the member in certificate-authority-data",
+				"the kubeconfig of the member does not verify its certificate, and the controllers would not either"); err != nil {
 				return err
 			}
 			steps, err := join.Join(cmd.Context(), host, member, args[0], j)
@@ -161,7 +165,9 @@ right to make a ClusterRole in the member, and to write Secrets and MemberCluste
 	f.StringVar(&zone, "zone", "", "zone of the member: its label "+v1.LabelTopologyZone)
 	f.StringToStringVar(&more, "labels", nil, "further labels of the MemberCluster, as key=value")
 	f.StringVar(&j.Server, "server", "", "address of the member for the controllers; by default the one in its kubeconfig")
-	f.BoolVar(&fixedNodes, "fixed-nodes", false, "the nodes of the member are all that it has, no autoscaler adds any: the controllers may read them, and give the member what they have room for; by default as before")
+	f.BoolVar(&fixedNodes, "fixed-nodes", false,
+		"the nodes of the member are all that it has, no autoscaler adds any: the controllers may read them, and give the "+
+			"member what they have room for; by default as before")
 	f.DurationVar(&j.Lifetime, "token-lifetime", join.DefaultLifetime, "how long the token should be valid; the member may shorten it")
 	return cmd
 }
@@ -192,7 +198,9 @@ func checkJoin(o *clusterFlags, j *join.Options) error {
 		o.checkNamespace(),
 		misuse(!o.hasMember(), "--member-kubeconfig or --member-context says how the member is reached", "no member given"),
 		misuse(j.Lifetime < 10*time.Minute, "API servers give no shorter tokens", "invalid --token-lifetime %s: must be 10m or more", j.Lifetime),
-		misuse(j.Server != "" && !strings.HasPrefix(j.Server, "https://"), "it is the address of the API server, such as https://paris.example.com:6443", "invalid --server %q: must begin with https://", j.Server),
+		misuse(j.Server != "" && !strings.HasPrefix(j.Server, "https://"),
+			"it is the address of the API server, such as https://paris.example.com:6443", "invalid --server %q: must begin with https://",
+			j.Server),
 		misuse(label != nil, "--region, --zone and --labels become labels of the MemberCluster", "invalid label: %w", label),
 	)
 }
@@ -206,7 +214,8 @@ func oneCluster(_ *cobra.Command, args []string) error {
 		return fmt.Errorf("unexpected argument %q: one member at a time", args[1])
 	}
 	if problems := validation.IsDNS1123Subdomain(args[0]); len(problems) > 0 || len(args[0]) > validation.LabelValueMaxLength {
-		return fmt.Errorf("invalid name %q: must be lower-case letters, digits, '-' and '.', at most %d of them", args[0], validation.LabelValueMaxLength)
+		return fmt.Errorf("invalid name %q: must be lower-case letters, digits, '-' and '.', at most %d of them", args[0],
+			validation.LabelValueMaxLength)
 	}
 	return nil
 }
@@ -288,7 +297,8 @@ func newClusterUncordon() *cobra.Command {
 	return newTainting(&cobra.Command{
 		Use:   "uncordon NAME",
 		Short: "Take back cordon, or a leave --drain that has not ended",
-		Long: "Take the taints " + v1alpha1.TaintCordoned + " and " + v1alpha1.TaintLeaving + " away from a member: it gets its share of replicas again. " +
+		Long: "Take the taints " + v1alpha1.TaintCordoned + " and " + v1alpha1.TaintLeaving +
+			" away from a member: it gets its share of replicas again. " +
 			"Other taints stay.",
 		Example: "  evenkeel cluster uncordon paris",
 	}, join.Uncordon)

@@ -25,9 +25,10 @@ func newClusterList() *cobra.Command {
 	var output printing.Flags
 	var selector string
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the members",
-		Long:    "List the member clusters: whether they answer, which version they have, where they are, their taints and, with -o wide, what is wrong.",
+		Use:   "list",
+		Short: "List the members",
+		Long: "List the member clusters: whether they answer, which version they have, where they are, their taints and, " +
+			"with -o wide, what is wrong.",
 		Example: "  evenkeel cluster list\n  evenkeel cluster list -l topology.kubernetes.io/region=eu -o wide",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,5 +106,6 @@ func conditionOf(m *v1alpha1.MemberCluster, kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil {
 		return *c
 	}
-	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotObserved", Message: "no controller has looked at it: does evenkeel controller run?"}
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotObserved",
+		Message: "no controller has looked at it: does evenkeel controller run?"}
 }

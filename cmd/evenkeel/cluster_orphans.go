@@ -62,9 +62,10 @@ controllers reach them, which needs the right to read their Secrets.`,
 			if printer.Tables() && len(orphans) == 0 && failed == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "Every local object has its FederatedReplicaSet.")
 			}
-			err = printer.Result(orphans, printing.GridOf(printing.Columns("CLUSTER", "NAMESPACE", "OBJECT", "REPLICAS"), orphans, func(o *join.Orphan) []any {
-				return []any{o.Cluster, o.Namespace, o.Object, o.Replicas}
-			}))
+			err = printer.Result(orphans, printing.GridOf(printing.Columns("CLUSTER", "NAMESPACE", "OBJECT", "REPLICAS"), orphans,
+				func(o *join.Orphan) []any {
+					return []any{o.Cluster, o.Namespace, o.Object, o.Replicas}
+				}))
 			if err == nil && failed > 0 {
 				err = fmt.Errorf("%d of the members could not be read", failed)
 			}
@@ -72,7 +73,8 @@ controllers reach them, which needs the right to read their Secrets.`,
 		},
 	}
 	o.addTo(cmd.Flags())
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", controllerNamespace, "namespace of the controllers in the host, with the Secrets of the members")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", controllerNamespace,
+		"namespace of the controllers in the host, with the Secrets of the members")
 	output.AddTo(cmd, printing.Table, printing.JSON, printing.YAML)
 	return cmd
 }

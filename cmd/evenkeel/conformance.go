@@ -77,7 +77,8 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	f := cmd.Flags()
 	f.StringVar(&o.address, "address", "", "host:port of the server")
-	addCertificate(f, &o.files, "", "certificate to show to the server", "CA certificate to verify the server; without any of the three there is no TLS")
+	addCertificate(f, &o.files, "", "certificate to show to the server",
+		"CA certificate to verify the server; without any of the three there is no TLS")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "timeout of each call, like grpc_timeout of Cluster Autoscaler")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long the creation and deletion of nodes may take")
 	f.BoolVar(&o.readOnly, "read-only", false, "change nothing: skip the rules that order and delete nodes")
@@ -120,7 +121,9 @@ func (o *conformanceOptions) check(ctx context.Context, in inputs, stderr io.Wri
 	}
 	if len(o.groups) == 0 && !o.readOnly {
 		o.groups = known
-		fmt.Fprintf(stderr, "Nodes are ordered and deleted in any of %d node groups: --group names those that may be changed, --read-only changes nothing.\n", len(known))
+		fmt.Fprintf(stderr,
+			"Nodes are ordered and deleted in any of %d node groups: --group names those that may be changed, --read-only changes nothing.\n",
+			len(known))
 	}
 	provider := externalgrpc.NewClient(timed)
 	harness.Provider, harness.Groups = provider, o.groups
@@ -144,7 +147,8 @@ func (o *conformanceOptions) check(ctx context.Context, in inputs, stderr io.Wri
 // reach opens the connection and lists the groups. A server that answers with an error counts as
 // reached: the rules report the error.
 func (o *conformanceOptions) reach(ctx context.Context, conn timedConn) ([]string, error) {
-	groups, err := externalgrpcpb.NewCloudProviderClient(conn).NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{}, grpc.MaxCallRecvMsgSize(externalgrpc.MaxMessage))
+	groups, err := externalgrpcpb.NewCloudProviderClient(conn).NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{},
+		grpc.MaxCallRecvMsgSize(externalgrpc.MaxMessage))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -163,7 +167,8 @@ func (o *conformanceOptions) reach(ctx context.Context, conn timedConn) ([]strin
 func (o *conformanceOptions) checkGroups(known []string) error {
 	for _, id := range o.groups {
 		if !slices.Contains(known, id) {
-			return &usageError{fmt.Errorf("the server has no node group %q", id), "its groups are " + strings.Join(known[:min(len(known), 20)], ", ")}
+			return &usageError{fmt.Errorf("the server has no node group %q", id), "its groups are " +
+				strings.Join(known[:min(len(known), 20)], ", ")}
 		}
 	}
 	return nil
@@ -195,7 +200,8 @@ func readNodeList(name string, in inputs) (nodes []*v1.Node, err error) {
 // conformanceRules are all rules for the server at the other end of a connection, whether about the contract or
 // about the wire, in the order they are checked.
 func conformanceRules(conn grpc.ClientConnInterface) []conformance.Rule {
-	return slices.DeleteFunc(append(conformance.Rules(), wirerules.Rules(conn)...), func(r conformance.Rule) bool { return r.Reach == conformance.InProcess })
+	return slices.DeleteFunc(append(conformance.Rules(), wirerules.Rules(conn)...),
+		func(r conformance.Rule) bool { return r.Reach == conformance.InProcess })
 }
 
 // conformanceReport is the result of checking a server.

@@ -57,7 +57,8 @@ func conformanceCloud(t *testing.T) *fake.Cloud {
 func runConformance(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), append([]string{"conformance", "--timeout", "5s", "--settle", "5s"}, args...), strings.NewReader(stdin), &out, &errs)
+	code = run(t.Context(), append([]string{"conformance", "--timeout", "5s", "--settle", "5s"}, args...), strings.NewReader(stdin), &out,
+		&errs)
 	return code, out.String(), errs.String()
 }
 
@@ -73,7 +74,8 @@ func conformanceRows(t *testing.T, stdout string) *conformanceReport {
 // TestConformanceOfServedFake: all rules pass, and sizes are what they were.
 func TestConformanceOfServedFake(t *testing.T) {
 	cloud := conformanceCloud(t)
-	nodes, err := json.Marshal(v1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: values(cloud.RegisteredNodes())})
+	nodes, err := json.Marshal(v1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"},
+		Items: values(cloud.RegisteredNodes())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,11 +163,13 @@ func TestConformanceFails(t *testing.T) {
 // provider.
 func TestConformanceOverTLS(t *testing.T) {
 	dir := t.TempDir()
-	if code := run(t.Context(), []string{"certs", "--dir", dir, "--host", "127.0.0.1"}, strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}); code != exitSuccess {
+	if code := run(t.Context(), []string{"certs", "--dir", dir, "--host", "127.0.0.1"}, strings.NewReader(""), &bytes.Buffer{},
+		&bytes.Buffer{}); code != exitSuccess {
 		t.Fatal(code)
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
-	server, err := serving.Listen(t.Context(), "127.0.0.1:0", serving.Options{Files: serving.Files{Cert: file("server.crt"), Key: file("server.key"), CACert: file("ca.crt")}})
+	server, err := serving.Listen(t.Context(), "127.0.0.1:0",
+		serving.Options{Files: serving.Files{Cert: file("server.crt"), Key: file("server.key"), CACert: file("ca.crt")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +182,8 @@ func TestConformanceOverTLS(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	code, _, stderr := runConformance(t, "", "--read-only", "--address", server.Address(), "--cert", file("client.crt"), "--key", file("client.key"), "--cacert", file("ca.crt"))
+	code, _, stderr := runConformance(t, "", "--read-only", "--address", server.Address(), "--cert", file("client.crt"), "--key",
+		file("client.key"), "--cacert", file("ca.crt"))
 	if code != exitSuccess {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
@@ -222,7 +227,8 @@ func TestConformanceInterrupted(t *testing.T) {
 			return handler(ctx, request)
 		}))
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"conformance", "--read-only", "--address", address}, os.Stdin, &out, &errs); code != exitFailure || out.Len() > 0 || errs.String() != "error: interrupted\n" {
+	if code := run(ctx, []string{"conformance", "--read-only", "--address", address}, os.Stdin, &out, &errs); code != exitFailure ||
+		out.Len() > 0 || errs.String() != "error: interrupted\n" {
 		t.Errorf("exit code %d, %s%s", code, out.String(), errs.String())
 	}
 }

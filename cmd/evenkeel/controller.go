@@ -88,23 +88,34 @@ before (kubectl apply -k configs/crd).`,
 
 func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	m := &o.manager
-	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run, comma-separated: * means all, -name excludes one; known are "+controllerNames())
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"},
+		"controllers to run, comma-separated: * means all, -name excludes one; known are "+controllerNames())
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
 	f.StringSliceVarP(&m.Namespaces, "namespace", "n", nil, "watch only this namespace; may be repeated")
 	f.IntVar(&m.Workers, "workers", controller.DefaultWorkers, "number of objects that each controller reconciles at the same time")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "elect a leader among several replicas; without it run only one")
 	f.StringVar(&m.Lease, "leader-elect-resource-name", controller.DefaultLease, "name of the Lease that the leader holds")
-	f.StringVar(&m.LeaseNamespace, "leader-elect-resource-namespace", "", "namespace of that Lease; empty means $POD_NAMESPACE, or else "+controllerNamespace)
-	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration, "how long the others wait for a leader that does not renew the Lease")
-	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline, "how long a leader continues that cannot renew the Lease")
-	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod, "how often the leader renews the Lease, and the others try to acquire it")
-	f.DurationVar(&o.members.ProbeInterval, "member-probe-interval", members.DefaultProbeInterval, "how often a member cluster is asked whether it answers")
+	f.StringVar(&m.LeaseNamespace, "leader-elect-resource-namespace", "", "namespace of that Lease; empty means $POD_NAMESPACE, or else "+
+		controllerNamespace)
+	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration,
+		"how long the others wait for a leader that does not renew the Lease")
+	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline,
+		"how long a leader continues that cannot renew the Lease")
+	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod,
+		"how often the leader renews the Lease, and the others try to acquire it")
+	f.DurationVar(&o.members.ProbeInterval, "member-probe-interval", members.DefaultProbeInterval,
+		"how often a member cluster is asked whether it answers")
 	f.DurationVar(&o.members.ProbeTimeout, "member-probe-timeout", members.DefaultProbeTimeout, "how long the answer may take")
-	f.DurationVar(&o.members.OfflineAfter, "member-offline-after", members.DefaultOfflineAfter, "how long a member cluster may not answer until it counts as lost")
-	f.DurationVar(&o.members.StabilizationTime, "member-stabilization-time", members.DefaultStabilizationTime, "how long a lost member cluster must answer until it counts as returned")
+	f.DurationVar(&o.members.OfflineAfter, "member-offline-after", members.DefaultOfflineAfter,
+		"how long a member cluster may not answer until it counts as lost")
+	f.DurationVar(&o.members.StabilizationTime, "member-stabilization-time", members.DefaultStabilizationTime,
+		"how long a lost member cluster must answer until it counts as returned")
 	o.webhooks.addTo(f)
-	f.StringVar((*string)(&o.deletion.Cluster), "deletion-cost", string(deletioncost.None), "which deletion costs are written where neither a workload nor its namespace says otherwise with the annotation "+deletioncost.Annotation+": spread, zone or none")
-	f.Float64Var(&o.deletion.WritesPerSecond, "deletion-cost-qps", deletion.DefaultWritesPerSecond, "number of deletion costs that are written per second")
+	f.StringVar((*string)(&o.deletion.Cluster), "deletion-cost", string(deletioncost.None),
+		"which deletion costs are written where neither a workload nor its namespace says otherwise with the annotation "+deletioncost.Annotation+
+			": spread, zone or none")
+	f.Float64Var(&o.deletion.WritesPerSecond, "deletion-cost-qps", deletion.DefaultWritesPerSecond,
+		"number of deletion costs that are written per second")
 	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS and authorization on addresses other than loopback")
 	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long reconciliations in progress may take to finish at shutdown")
@@ -148,10 +159,13 @@ func (o *controllerOptions) validateElection() error {
 	return cmp.Or(
 		refuse(m.Lease == "", "--leader-elect-resource-name is empty: the leader needs a Lease"),
 		refuse(m.RetryPeriod <= 0, "invalid --leader-elect-retry-period %s: must be positive", m.RetryPeriod),
-		refuse(m.LeaseDuration < time.Second, "invalid --leader-elect-lease-duration %s: must be 1s or more, because a Lease stores seconds", m.LeaseDuration),
-		refuse(m.LeaseDuration <= m.RenewDeadline, "--leader-elect-lease-duration %s must be greater than --leader-elect-renew-deadline %s", m.LeaseDuration, m.RenewDeadline),
+		refuse(m.LeaseDuration < time.Second, "invalid --leader-elect-lease-duration %s: must be 1s or more, because a Lease stores seconds",
+			m.LeaseDuration),
+		refuse(m.LeaseDuration <= m.RenewDeadline, "--leader-elect-lease-duration %s must be greater than --leader-elect-renew-deadline %s",
+			m.LeaseDuration, m.RenewDeadline),
 		// The period is randomly extended by up to a fifth.
-		refuse(m.RenewDeadline <= m.RetryPeriod*6/5, "--leader-elect-renew-deadline %s must be greater than 1.2 times --leader-elect-retry-period %s", m.RenewDeadline, m.RetryPeriod),
+		refuse(m.RenewDeadline <= m.RetryPeriod*6/5,
+			"--leader-elect-renew-deadline %s must be greater than 1.2 times --leader-elect-retry-period %s", m.RenewDeadline, m.RetryPeriod),
 	)
 }
 
@@ -168,7 +182,8 @@ type everyController struct {
 // knownControllers are all controllers.
 func knownControllers(o everyController) []controller.Controller {
 	clusters := members.New(o.members)
-	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.status, o.spreads), deletion.New(o.deletion)}
+	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.status, o.spreads),
+		deletion.New(o.deletion)}
 }
 
 // chosenControllers are the controllers that are named. That of FederatedReplicaSets needs that of
@@ -278,7 +293,8 @@ func (o *controllerOptions) every(registry prometheus.Registerer, namespace stri
 var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationCost, deletioncost.AnnotationWritten}
 
 // build makes the manager of the selected controllers.
-func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger, hooks *spreadWebhooks) (*controller.Manager, error) {
+func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger,
+	hooks *spreadWebhooks) (*controller.Manager, error) {
 	namespace := o.ownNamespace()
 	running, err := controller.NewMetrics(registry)
 	if err != nil {

@@ -83,11 +83,14 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&c.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
-	flags.StringVar(&c.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
+	flags.StringVar(&c.options.GroupLabel, "group-label", "",
+		"node label whose value names the node group; by default the label of a known cloud")
 	addNow(flags, &c.now)
 	flags.Var(&c.limit, "max-file-size", "refuse larger files")
-	flags.StringVar(&c.snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler: the templates that it compares, also of groups without nodes")
-	flags.BoolVar(&c.simulated, "simulate", false, "also play the cluster's own pods, all pending, on its groups without nodes: with Cluster Autoscaler alone and with evenkeel")
+	flags.StringVar(&c.snapshot, "snapshot", "",
+		"debugging snapshot of Cluster Autoscaler: the templates that it compares, also of groups without nodes")
+	flags.BoolVar(&c.simulated, "simulate", false,
+		"also play the cluster's own pods, all pending, on its groups without nodes: with Cluster Autoscaler alone and with evenkeel")
 	c.live.addTo(flags)
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML, printing.HTML)
 	return cmd
@@ -122,7 +125,8 @@ func (c *checkup) show(cmd *cobra.Command, printer *printing.Printer, diagnosis 
 // observe reads all that is known of the cluster.
 func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) (*doctor.Observation, error) {
 	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(c.files) > 0 {
-		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(c.files, ", ")), "either files are read or a cluster"}
+		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(c.files, ", ")),
+			"either files are read or a cluster"}
 	}
 	var count simulate.Progress
 	count.Step.Of = "objects"
@@ -143,7 +147,8 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 	case err != nil:
 		return nil, err
 	case len(c.seen.Nodes) == 0:
-		return nil, &usageError{errors.New(cmp.Or(strings.Join(c.files, ", "), "the cluster") + ": holds no Node"), "its nodes say what the node groups are"}
+		return nil, &usageError{errors.New(cmp.Or(strings.Join(c.files, ", "), "the cluster") + ": holds no Node"),
+			"its nodes say what the node groups are"}
 	}
 	if err := c.readStatus(); err != nil {
 		return nil, err
@@ -186,7 +191,8 @@ func (c *checkup) take(item document.Item) error {
 
 // readLive reads the cluster itself: Deployments first, as the flags of Cluster Autoscaler say where its status is.
 func (c *checkup) readLive(cmd *cobra.Command, each func(from string, item document.Item) error) error {
-	deployments := readable{live.Resource{Name: "deployments.apps", Path: "/apis/apps/v1/deployments"}, "how Cluster Autoscaler is started is seen on its pods only", false}
+	deployments := readable{live.Resource{Name: "deployments.apps", Path: "/apis/apps/v1/deployments"},
+		"how Cluster Autoscaler is started is seen on its pods only", false}
 	missing, err := c.live.read(cmd.Context(), []readable{deployments}, each)
 	if err != nil {
 		return err
@@ -242,7 +248,8 @@ func (c *checkup) readGroups(ctx context.Context) error {
 	for _, g := range dumped.Scenario.Spec.NodeGroups {
 		c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: g.Name, Known: dumped.Known[g.Name], Nodes: members[g.Name], Zones: g.Zones})
 	}
-	setup, err := simulate.Load(&document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name, Object: dumped.Scenario}, simulate.Files{})
+	setup, err := simulate.Load(&document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name,
+		Object: dumped.Scenario}, simulate.Files{})
 	if err != nil {
 		return err
 	}

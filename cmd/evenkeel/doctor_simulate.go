@@ -84,7 +84,8 @@ func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*
 		o.BalanceSimilarNodeGroups = &balances
 	} else {
 		o.BalancingLabels = nil
-		o.BalancingIgnoreLabels = nodegroupset.ParseGroupLabel(r.label).Ignoring(nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels}).IgnoreLabels
+		similar := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels}
+		o.BalancingIgnoreLabels = nodegroupset.ParseGroupLabel(r.label).Ignoring(similar).IgnoreLabels
 	}
 	if len(o.BalancingLabels) > 0 {
 		o.BalancingIgnoreLabels = nil
@@ -158,7 +159,8 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 			sizes[g.Name] = g.After
 		}
 		d.Status.Rehearsed = append(d.Status.Rehearsed, doctor.Rehearsed{
-			Autoscaler: runs[i].name, Nodes: s.NodesOrdered, Apart: d.Status.ApartWith(sizes), Running: s.Running, Pending: s.Pending, Wait: s.PendingTime.P99.Duration.String(),
+			Autoscaler: runs[i].name, Nodes: s.NodesOrdered, Apart: d.Status.ApartWith(sizes), Running: s.Running, Pending: s.Pending,
+			Wait: s.PendingTime.P99.Duration.String(),
 		})
 	}
 	return compareRehearsal(reports), nil

@@ -43,14 +43,16 @@ func diagnosisParts(wide bool, r *doctor.Result) []printing.Part {
 		parts = append(parts, printing.Note("Further sets are as even as these or more; -o wide shows all."))
 	}
 	if wide {
-		parts = append(parts, printing.GridOf(printing.Columns("GROUP", "SIZE", "READY", "MIN", "MAX", "STATE", "ZONES", "CLOUD-NAME"), r.Groups, func(g *doctor.GroupResult) []any {
-			return []any{g.Name, g.Size, g.Ready, g.Min, g.Max, g.State, strings.Join(g.Zones, ","), g.Cloud}
-		}))
+		parts = append(parts, printing.GridOf(printing.Columns("GROUP", "SIZE", "READY", "MIN", "MAX", "STATE", "ZONES", "CLOUD-NAME"), r.Groups,
+			func(g *doctor.GroupResult) []any {
+				return []any{g.Name, g.Size, g.Ready, g.Min, g.Max, g.State, strings.Join(g.Zones, ","), g.Cloud}
+			}))
 	}
 	parts = append(parts, findingParts(r.Findings)...)
-	parts = append(parts, printing.GridOf(printing.Columns("SIMULATED", "NODES", "APART", "RUNNING", "PENDING", "P99-WAIT"), r.Rehearsed, func(s *doctor.Rehearsed) []any {
-		return []any{s.Autoscaler, s.Nodes, s.Apart, s.Running, s.Pending, s.Wait}
-	}))
+	parts = append(parts, printing.GridOf(printing.Columns("SIMULATED", "NODES", "APART", "RUNNING", "PENDING", "P99-WAIT"), r.Rehearsed,
+		func(s *doctor.Rehearsed) []any {
+			return []any{s.Autoscaler, s.Nodes, s.Apart, s.Running, s.Pending, s.Wait}
+		}))
 	parts = append(parts, recommendationParts(&r.Recommendation)...)
 	return append(parts, notes(r.Notes)...)
 }

@@ -101,18 +101,22 @@ func TestDoctorReadsAClusterItself(t *testing.T) {
 		case r.Method != http.MethodGet:
 			t.Errorf("%s %s", r.Method, r.URL.Path)
 		case r.URL.Path == "/api/v1/services":
-			answer(http.StatusForbidden, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: 403, Reason: metav1.StatusReasonForbidden, Message: "services is forbidden"})
+			answer(http.StatusForbidden, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: 403,
+				Reason: metav1.StatusReasonForbidden, Message: "services is forbidden"})
 		case strings.Contains(r.URL.Path, "/configmaps/") && known:
 			answer(http.StatusOK, objects[0])
 		case known || r.URL.Path == "/api/v1/pods":
-			answer(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": append([]any{}, objects...)})
+			answer(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{},
+				"items": append([]any{}, objects...)})
 		default:
-			answer(http.StatusNotFound, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: 404, Reason: metav1.StatusReasonNotFound})
+			answer(http.StatusNotFound, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: 404,
+				Reason: metav1.StatusReasonNotFound})
 		}
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, "+
+		"context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +126,8 @@ func TestDoctorReadsAClusterItself(t *testing.T) {
 		if code != exitFailure || problems.Len() > 0 {
 			t.Errorf("exit code %d: %s", code, problems.String())
 		}
-		for _, want := range []string{"--balancing-label=node.kubernetes.io/instance-type", "MissingRights: not everything may be read: services of", "md-a,md-b   6"} {
+		for _, want := range []string{"--balancing-label=node.kubernetes.io/instance-type",
+			"MissingRights: not everything may be read: services of", "md-a,md-b   6"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("does not show %q:\n%s", want, out.String())
 			}
@@ -136,12 +141,14 @@ func TestDoctorReadsAClusterItself(t *testing.T) {
 // A snapshot has the template of a group without nodes, so that it is found how Cluster Autoscaler compares it.
 func TestDoctorReadsASnapshot(t *testing.T) {
 	var out, problems bytes.Buffer
-	code := run(t.Context(), []string{"doctor", "testdata/clusters/cluster-api.yaml", "--snapshot", "testdata/clusters/cluster-api-snapshot.json"}, strings.NewReader(""), &out, &problems)
+	code := run(t.Context(), []string{"doctor", "testdata/clusters/cluster-api.yaml", "--snapshot",
+		"testdata/clusters/cluster-api-snapshot.json"}, strings.NewReader(""), &out, &problems)
 	if code != exitFailure || problems.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, problems.String())
 	}
 	for _, want := range []string{
-		"MachineDeployment/capi/md-c,md-a,md-b   6       2       false", "no node is in MachineDeployment/capi/md-c, so it compares the template of the cloud",
+		"MachineDeployment/capi/md-c,md-a,md-b   6       2       false",
+		"no node is in MachineDeployment/capi/md-c, so it compares the template of the cloud",
 		"--balancing-label=node.kubernetes.io/instance-type",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -160,7 +167,8 @@ func TestDoctorMindsProvisioningRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	const request = "\n---\napiVersion: autoscaling.x-k8s.io/v1\nkind: ProvisioningRequest\nmetadata: {name: training, namespace: ml}\n" +
-		"spec: {provisioningClassName: %s.autoscaling.x-k8s.io, podSets: [{podTemplateRef: {name: t}, count: 3}, {podTemplateRef: {name: t}, count: %d}]}\n"
+		"spec: {provisioningClassName: %s.autoscaling.x-k8s.io, podSets: [{podTemplateRef: {name: t}, count: 3}, " +
+		"{podTemplateRef: {name: t}, count: %d}]}\n"
 	for name, c := range map[string]struct {
 		class string
 		count int
@@ -170,7 +178,8 @@ func TestDoctorMindsProvisioningRequests(t *testing.T) {
 		"large":          {"best-effort-atomic-scale-up", 97, "the largest here has 100 pods"},
 		"no nodes of it": {"check-capacity", 97, "none is there now"},
 	} {
-		dump := strings.NewReplacer("v1.29.0", "v1.36.0", "- --cloud-provider=aws", "- --cloud-provider=aws\n        - --enable-provisioning-requests=true").Replace(string(text))
+		dump := strings.NewReplacer("v1.29.0", "v1.36.0", "- --cloud-provider=aws",
+			"- --cloud-provider=aws\n        - --enable-provisioning-requests=true").Replace(string(text))
 		var out, problems bytes.Buffer
 		code := run(t.Context(), []string{"doctor", "-"}, strings.NewReader(dump+fmt.Sprintf(request, c.class, c.count)), &out, &problems)
 		if code != exitFailure || problems.Len() > 0 || !strings.Contains(out.String(), c.want) {
@@ -183,7 +192,8 @@ func TestDoctorMindsProvisioningRequests(t *testing.T) {
 func TestDoctorSimulates(t *testing.T) {
 	doctorOf := func(args ...string) string {
 		var out, problems bytes.Buffer
-		if code := run(t.Context(), append([]string{"doctor", "../../configs/examples/cluster-dump.yaml"}, args...), strings.NewReader(""), &out, &problems); code != exitFailure {
+		if code := run(t.Context(), append([]string{"doctor", "../../configs/examples/cluster-dump.yaml"}, args...), strings.NewReader(""), &out,
+			&problems); code != exitFailure {
 			t.Fatalf("exit code %d: %s", code, problems.String())
 		}
 		return out.String()
@@ -198,7 +208,8 @@ func TestDoctorSimulates(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if len(apart) != len(simulate.Modes())+1 || apart["stock"] < 4 || apart["stock, as recommended"] > 1 || apart["linked"] > 0 || apart["sidecar"] > 0 {
+	if len(apart) != len(simulate.Modes())+1 || apart["stock"] < 4 || apart["stock, as recommended"] > 1 || apart["linked"] > 0 ||
+		apart["sidecar"] > 0 {
 		t.Errorf("nodes apart: %v", apart)
 	}
 	page := doctorOf("-o", "html")
@@ -230,7 +241,8 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 		"--group-label":  {"testdata/clusters/none.yaml", "-o", "html", "--group-label=missing"},
 	} {
 		var out, problems bytes.Buffer
-		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage || !strings.Contains(problems.String(), want) || out.Len() > 0 {
+		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage ||
+			!strings.Contains(problems.String(), want) || out.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s%s, want %q", args, code, out.String(), problems.String(), want)
 		}
 	}

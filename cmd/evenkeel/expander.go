@@ -78,14 +78,19 @@ func (o *expanderOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
 	o.choice.addTo(f)
 	addSimilarityFlags(f, &o.decisions.Similarity)
-	f.DurationVar(&o.decisions.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
-	f.BoolVar(&o.decisions.DryRun, "dry-run", false, "only report what would be chosen, and leave the choice to the next expander of Cluster Autoscaler")
+	f.DurationVar(&o.decisions.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime,
+		"the value passed to Cluster Autoscaler")
+	f.BoolVar(&o.decisions.DryRun, "dry-run", false,
+		"only report what would be chosen, and leave the choice to the next expander of Cluster Autoscaler")
 	o.shifts.addTo(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
 	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server: sizes are those of the answers since the start")
-	f.BoolVar(&o.countNodes, "count-nodes", false, "watch the nodes, and count those of each group by their labels while there is no status; needs to list and watch nodes")
-	f.StringVar(&o.cluster.Namespace, "namespace", cluster.DefaultNamespace, "namespace of Cluster Autoscaler's status: the value of its --namespace")
-	f.StringVar(&o.cluster.ConfigMap, "status-config-map-name", autoscalerstatus.ConfigMap, "ConfigMap of Cluster Autoscaler's status: the value of its --status-config-map-name")
+	f.BoolVar(&o.countNodes, "count-nodes", false,
+		"watch the nodes, and count those of each group by their labels while there is no status; needs to list and watch nodes")
+	f.StringVar(&o.cluster.Namespace, "namespace", cluster.DefaultNamespace,
+		"namespace of Cluster Autoscaler's status: the value of its --namespace")
+	f.StringVar(&o.cluster.ConfigMap, "status-config-map-name", autoscalerstatus.ConfigMap,
+		"ConfigMap of Cluster Autoscaler's status: the value of its --status-config-map-name")
 	f.StringVar(&o.recordEvents, "record-events", "", "append everything that is decided about to this file, as JSON lines")
 	o.log.addTo(f)
 }
@@ -93,8 +98,11 @@ func (o *expanderOptions) addTo(f *pflag.FlagSet) {
 func (o *expanderOptions) validate(f *pflag.FlagSet) error {
 	o.shifts.namespace = o.cluster.Namespace
 	return cmp.Or(
-		refuse(o.files.Cert == "" || o.files.Key == "", "the expander needs --cert and --key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
-		refuse(slices.Contains(strings.Split(o.choice.expander, ","), "price"), "--expander=%s: prices are known to Cluster Autoscaler only: give it --expander=price,grpc, and leave price out here", o.choice.expander),
+		refuse(o.files.Cert == "" || o.files.Key == "",
+			"the expander needs --cert and --key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
+		refuse(slices.Contains(strings.Split(o.choice.expander, ","), "price"),
+			"--expander=%s: prices are known to Cluster Autoscaler only: give it --expander=price,grpc, and leave price out here",
+			o.choice.expander),
 		refuse(o.noCluster && o.kubeconfig != "", "--no-cluster and --kubeconfig exclude each other"),
 		refuse(o.noCluster && o.countNodes, "--count-nodes needs a cluster: without one there are no nodes to count"),
 		refuse(o.noCluster && o.shifts.configMap != "", "--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster"),
@@ -183,7 +191,8 @@ func (o *expanderOptions) join(ctx context.Context, log logr.Logger) (*surroundi
 }
 
 // serve runs the listeners.
-func (o *expanderOptions) serve(ctx context.Context, log logr.Logger, e *sidecar.Expander, common serving.Options, web serving.HTTPOptions) error {
+func (o *expanderOptions) serve(ctx context.Context, log logr.Logger, e *sidecar.Expander, common serving.Options,
+	web serving.HTTPOptions) error {
 	options := with(common, "expander", o.files, grpcexpander.MaxMessage)
 	options.GRPC = []grpc.ServerOption{grpc.MaxConcurrentStreams(maxExpanderCalls)}
 	server, err := listen(ctx, "address", o.address, options)

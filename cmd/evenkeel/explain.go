@@ -30,7 +30,8 @@ func newExplain() *cobra.Command {
 	var output printing.Flags
 	var q question
 	cmd := &cobra.Command{
-		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP] | frs/NAME... | ews/NAME...]",
+		Use: "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP] | " +
+			"frs/NAME... | ews/NAME...]",
 		Short: "Show which node groups are similar, or where replicas or pods are, and why",
 		Long: `Show which node groups form sets, which almost do, and how they differ, with both values, the measured ratio and the
 limit, and the flags that would join them: for evenkeel, and for a Cluster Autoscaler without evenkeel.
@@ -132,10 +133,13 @@ var (
 func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler")
 	flags.StringVar(&q.sources.Nodes, "nodes", "", "list of nodes; needs --group-label")
-	flags.StringVar(&q.sources.Pods, "pods", "", "list of pods: with --nodes and --templates for the daemon sets, with --nodes and --snapshot for pending pods")
-	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "node label whose value names the node group; several, separated by commas, name it together")
+	flags.StringVar(&q.sources.Pods, "pods", "",
+		"list of pods: with --nodes and --templates for the daemon sets, with --nodes and --snapshot for pending pods")
+	flags.StringVar(&q.sources.GroupLabel, "group-label", "",
+		"node label whose value names the node group; several, separated by commas, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
-	flags.StringArrayVarP(&q.files, "filename", "f", nil, "document of kind Scenario, or files of FederatedReplicaSets and MemberClusters, or of WorkloadSpreads: may be repeated")
+	flags.StringArrayVarP(&q.files, "filename", "f", nil,
+		"document of kind Scenario, or files of FederatedReplicaSets and MemberClusters, or of WorkloadSpreads: may be repeated")
 	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys, and nothing else")
 
 	addSimilarityFlags(flags, &q.options)
@@ -151,9 +155,12 @@ func addSimilarityFlags(flags *pflag.FlagSet, options *nodegroupset.Options) {
 	flags.StringArrayVar(&options.IgnoreLabels, "balancing-ignore-label", nil, "label to ignore; may be repeated")
 	flags.StringArrayVar(&options.Labels, "balancing-label", nil, "compare only this label; may be repeated")
 	flags.StringArrayVar(&options.DisabledPacks, "disable-label-pack", nil, "label pack not to apply; may be repeated")
-	flags.Var(&ratioFlag{&options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio", "maximum ratio by which memory capacity may differ")
-	flags.Var(&ratioFlag{&options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio", "maximum ratio by which allocatable resources may differ")
-	flags.Var(&ratioFlag{&options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio", "maximum ratio by which free resources (allocatable minus the requests of daemon sets) may differ")
+	flags.Var(&ratioFlag{&options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio",
+		"maximum ratio by which memory capacity may differ")
+	flags.Var(&ratioFlag{&options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio",
+		"maximum ratio by which allocatable resources may differ")
+	flags.Var(&ratioFlag{&options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio",
+		"maximum ratio by which free resources (allocatable minus the requests of daemon sets) may differ")
 }
 
 // changed lists the flags that are given.
@@ -184,12 +191,15 @@ func (q *question) check(flags *pflag.FlagSet) error {
 		empty,
 		misuse(len(sources) == 0, hintSource, "no source given"),
 		misuse(len(sources) > 1, "a fleet is read from one source", "%s do not go together", strings.Join(sources, " and ")),
-		misuse(q.sources.Nodes != "" && q.sources.GroupLabel == "", "name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label"),
+		misuse(q.sources.Nodes != "" && q.sources.GroupLabel == "",
+			"name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label"),
 		misuse(q.scenario != "" && q.sources.Pods != "", "a scenario has its own pods", "--pods does not go with -f"),
 		misuse(q.scenario != "" && q.sources.GroupLabel != "", "a scenario has its own groupLabel", "--group-label does not go with -f"),
-		misuse(q.sources.Snapshot != "" && q.sources.GroupLabel != "", "a snapshot names its groups itself", "--group-label does not go with --snapshot"),
+		misuse(q.sources.Snapshot != "" && q.sources.GroupLabel != "", "a snapshot names its groups itself",
+			"--group-label does not go with --snapshot"),
 		q.pending.check(flags, q.scenario != ""),
-		misuse(len(q.options.Labels) > 0 && len(useless) > 0, "balancing labels alone decide, nothing else is compared", "--balancing-label does not go with %s", strings.Join(useless, ", ")),
+		misuse(len(q.options.Labels) > 0 && len(useless) > 0, "balancing labels alone decide, nothing else is compared",
+			"--balancing-label does not go with %s", strings.Join(useless, ", ")),
 	)
 }
 
@@ -254,8 +264,9 @@ func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Optio
 	}
 	options := nodegroupset.ParseGroupLabel(q.sources.GroupLabel).Ignoring(q.options)
 	if own := options.IgnoreLabels[len(q.options.IgnoreLabels):]; len(own) > 0 {
-		fleet.Notes = append(fleet.Notes, fmt.Sprintf("%s names the groups here, so it makes no difference; elsewhere --balancing-ignore-label=%s says so",
-			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
+		fleet.Notes = append(fleet.Notes,
+			fmt.Sprintf("%s names the groups here, so it makes no difference; elsewhere --balancing-ignore-label=%s says so",
+				strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
 	}
 	return fleet, options, nil, nil
 }
@@ -272,7 +283,8 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 		return nil, q.options, nil, err
 	}
 	if len(setups) != 1 {
-		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, spelling.Count(len(setups), "scenario")), "explain reads one; put it into a file of its own"}
+		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, spelling.Count(len(setups), "scenario")),
+			"explain reads one; put it into a file of its own"}
 	}
 	moment, err := simulate.See(cmd.Context(), setups[0], q.pending.at)
 	if err != nil {
@@ -306,7 +318,8 @@ func wrongOption(err error) error {
 		return err
 	}
 	option, _, _ := strings.Cut(invalid.Path, "[")
-	return &usageError{fmt.Errorf("invalid argument %q for --%s: %s", fmt.Sprint(invalid.Value), optionFlags[option], invalid.Reason), "--packs lists the label packs"}
+	return &usageError{fmt.Errorf("invalid argument %q for --%s: %s", fmt.Sprint(invalid.Value), optionFlags[option], invalid.Reason),
+		"--packs lists the label packs"}
 }
 
 // complete suggests the groups of the fleet that the flags name. It does not read standard input.

@@ -117,7 +117,8 @@ func (q *question) replicas(cmd *cobra.Command, names []string, named bool, prin
 
 // alone refuses flags of explain that are about node groups, where objects of another kind are explained.
 func alone(cmd *cobra.Command, n document.Naming) error {
-	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...)
+	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at",
+		"zonal-shift-file", "scheduler-config-file"})...)
 	return misuse(len(useless) > 0, "leave the flags out", "%s does not go with %ss", strings.Join(useless, ", "), n.Kind)
 }
 
@@ -136,7 +137,8 @@ func replicaParts(p *printing.Printer, e *placement.Explanation, _ bool) []print
 	}
 	parts := []printing.Part{printing.Heading(s.Answer + "."), clusters, why}
 	for i := range s.Steps {
-		if step := &s.Steps[i]; step.Name != "" && !p.Wide() && (step.Replicas == 0 || len(step.Parts) == 1 && step.Parts[0].Able == step.Replicas) {
+		if step := &s.Steps[i]; step.Name != "" && !p.Wide() &&
+			(step.Replicas == 0 || len(step.Parts) == 1 && step.Parts[0].Able == step.Replicas) {
 			continue // it shares nothing
 		}
 		parts = append(parts, stepParts(&s.Steps[i])...)
@@ -196,7 +198,8 @@ func subsetParts(_ *printing.Printer, e *subsets.Explanation, _ bool) []printing
 		}
 		next.Add(step.Action, step.Pod, at, step.Why)
 	}
-	return slices.Concat([]printing.Part{printing.Heading(s.Answer + "."), states, pods, passed, next}, conditionParts(s.Conditions), notes(s.Notes))
+	return slices.Concat([]printing.Part{printing.Heading(s.Answer + "."), states, pods, passed, next}, conditionParts(s.Conditions),
+		notes(s.Notes))
 }
 
 // conditionParts are the conditions that do not hold.

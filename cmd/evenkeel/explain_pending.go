@@ -25,9 +25,12 @@ type pendingFlags struct {
 }
 
 func (o *pendingFlags) addTo(flags *pflag.FlagSet) {
-	flags.DurationVar(&o.at, "at", 0, "with -f: time of the run to explain the pending pods at, before the round of that time; by default its first round")
-	flags.Var(&o.scheduler, "scheduler-config-file", "with --nodes or --snapshot: file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
-	flags.StringVar(&o.shifts, "zonal-shift-file", "", "with --nodes or --snapshot: file of the zones that are shifted away, as evenkeel zone writes it")
+	flags.DurationVar(&o.at, "at", 0,
+		"with -f: time of the run to explain the pending pods at, before the round of that time; by default its first round")
+	flags.Var(&o.scheduler, "scheduler-config-file",
+		"with --nodes or --snapshot: file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+	flags.StringVar(&o.shifts, "zonal-shift-file", "",
+		"with --nodes or --snapshot: file of the zones that are shifted away, as evenkeel zone writes it")
 }
 
 func (o *pendingFlags) check(flags *pflag.FlagSet, scenario bool) error {

@@ -58,17 +58,18 @@ func pendingParts(wide bool, held *explain.PendingSpread) []printing.Part {
 		})
 		shown = shown[:mostDomains]
 	}
-	g := printing.GridOf(printing.Columns("DOMAIN", "MATCHING-PODS", "NODES", "ALLOWED", "GROUPS"), shown, func(d *explain.SpreadDomain) []any {
-		var groups []string
-		for _, group := range d.Groups {
-			groups = append(groups, group.Group)
-		}
-		third := any(d.Allowed)
-		if held.Soft {
-			third = d.Score
-		}
-		return []any{d.Name, d.MatchingPods, d.Nodes, third, strings.Join(groups, ",")}
-	})
+	g := printing.GridOf(printing.Columns("DOMAIN", "MATCHING-PODS", "NODES", "ALLOWED", "GROUPS"), shown,
+		func(d *explain.SpreadDomain) []any {
+			var groups []string
+			for _, group := range d.Groups {
+				groups = append(groups, group.Group)
+			}
+			third := any(d.Allowed)
+			if held.Soft {
+				third = d.Score
+			}
+			return []any{d.Name, d.MatchingPods, d.Nodes, third, strings.Join(groups, ",")}
+		})
 	if held.Soft {
 		g.Columns[3].Name = "SCORE"
 	}
@@ -197,7 +198,8 @@ func candidateParts(r *nodegroupset.Report) []printing.Part {
 	if len(r.Suggestion.Flags) == 0 {
 		return []printing.Part{g}
 	}
-	return []printing.Part{g, printing.Warning(strings.Join(r.Suggestion.Flags, " ") + " would leave " + spelling.Count(r.Suggestion.Sets, "set"))}
+	return []printing.Part{g, printing.Warning(strings.Join(r.Suggestion.Flags, " ") + " would leave " +
+		spelling.Count(r.Suggestion.Sets, "set"))}
 }
 
 // stockParts are which sets an autoscaler without evenkeel would find.
@@ -206,7 +208,8 @@ func stockParts(r *nodegroupset.Report) []printing.Part {
 	if name := map[string]string{"aws": "AWS", "azure": "Azure", "gce": "GCE"}[r.Stock.Cloud]; name != "" {
 		build = "its build for " + name
 	}
-	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build, spelling.Count(len(r.Stock.DefaultSets), "set"))
+	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build,
+		spelling.Count(len(r.Stock.DefaultSets), "set"))
 	then := "the same sets as above"
 	if !r.Stock.Same {
 		then = spelling.Count(len(r.Stock.Sets), "set") + ", not those above"
@@ -263,7 +266,8 @@ func needsOfOthers(name string, others []explain.Other) printing.Grid {
 	for len(others) > 0 {
 		first, same := &others[0], 1
 		together := first.Group
-		for same < len(others) && slices.Equal(needs(first.Remedy), needs(others[same].Remedy)) && slices.Equal(needs(first.Stock), needs(others[same].Stock)) {
+		for same < len(others) && slices.Equal(needs(first.Remedy), needs(others[same].Remedy)) &&
+			slices.Equal(needs(first.Stock), needs(others[same].Stock)) {
 			together += "," + others[same].Group
 			same++
 		}

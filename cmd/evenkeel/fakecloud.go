@@ -61,7 +61,8 @@ The cloud keeps no state: after a restart it begins with the sizes of the file.`
 	f.StringVarP(&o.config, "config", "f", "", "file with the Scenario, - for standard input")
 	f.Var(&o.maxFileSize, "max-file-size", "refuse larger files")
 	f.StringVar(&o.address, "address", o.address, "where to serve the protocol, host:port; port 0 is any free port")
-	addCertificate(f, &o.files, "", "certificate for Cluster Autoscaler; without it there is no TLS", "require a client certificate signed by this authority")
+	addCertificate(f, &o.files, "", "certificate for Cluster Autoscaler; without it there is no TLS",
+		"require a client certificate signed by this authority")
 	o.plaintext.addTo(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster for the Node objects; without it there are none")
 	f.BoolVar(&o.deleteNodes, "delete-nodes-on-exit", false, "delete the Node objects at shutdown")
@@ -135,7 +136,8 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	if keeper != nil {
 		ready["api-server"] = keeper.Problem
 	}
-	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext.allows(metricsListener), Ready: ready, Gatherer: registry, Name: "metrics"})
+	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext.allows(metricsListener), Ready: ready,
+		Gatherer: registry, Name: "metrics"})
 	if err != nil {
 		provider.Stop()
 		return nil, listenError("metrics-address", o.metricsAddress, err)

@@ -24,10 +24,12 @@ func TestFakeCloudServes(t *testing.T) {
 		t.Fatal("no certificates")
 	}
 	in := func(name string) string { return filepath.Join(certs, name) }
-	s := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+	s := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0", "--metrics-address",
+		"127.0.0.1:0",
 		"--cert", in("server.crt"), "--key", in("server.key"), "--cacert", in("ca.crt"))
 
-	conn, err := serving.Dial(s.address(t, "Serving the cloud provider"), serving.Files{Cert: in("client.crt"), Key: in("client.key"), CACert: in("ca.crt")}, clock.RealClock{})
+	conn, err := serving.Dial(s.address(t, "Serving the cloud provider"), serving.Files{Cert: in("client.crt"), Key: in("client.key"),
+		CACert: in("ca.crt")}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,8 @@ func TestFakeCloudWithoutItsCluster(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(nobody), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, "fake-cloud", "-f", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--kubeconfig", kubeconfig)
+	s := startServer(t, "fake-cloud", "-f", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0", "--metrics-address",
+		"127.0.0.1:0", "--kubeconfig", kubeconfig)
 	s.await(t, regexp.MustCompile(`The API server cannot be used.*connection refused`))
 	conn, err := serving.Dial(s.address(t, "Serving the cloud provider"), serving.Files{}, clock.RealClock{})
 	if err != nil {

@@ -28,10 +28,12 @@ func TestDocumentedFederationReasons(t *testing.T) {
 	inRoot(t)
 	text := readPage(t, federationPage).prose()
 	reasons := reasonsOf(t, "federation")
-	for _, r := range []apportion.Reason{apportion.ReasonCapacity, apportion.ReasonMax, apportion.ReasonMin, apportion.ReasonSticky, apportion.ReasonWeight} {
+	for _, r := range []apportion.Reason{apportion.ReasonCapacity, apportion.ReasonMax, apportion.ReasonMin, apportion.ReasonSticky,
+		apportion.ReasonWeight} {
 		reasons = append(reasons, replica.Reason(r))
 	}
-	reasons = append(reasons, v1alpha1.ConditionPlaced, v1alpha1.ConditionSettled, v1alpha1.ConditionClustersReachable, v1alpha1.ConditionPreferencesClear)
+	reasons = append(reasons, v1alpha1.ConditionPlaced, v1alpha1.ConditionSettled, v1alpha1.ConditionClustersReachable,
+		v1alpha1.ConditionPreferencesClear)
 	if len(reasons) < 30 {
 		t.Errorf("only %d reasons were found: %v", len(reasons), reasons)
 	}
@@ -67,7 +69,8 @@ func TestDocumentedFederation(t *testing.T) {
 // playFederated is what each cluster has in the end. What happens is "a lost", "a runs 3", "a
 // NoSchedule", "a leaves" or nothing.
 func playFederated(t *testing.T, sample, replicas, happens string) string {
-	files, err := document.Scan([]string{"configs/samples/federated-" + sample + ".yaml", "configs/examples/member-clusters.yaml"}, document.Stdin(nil),
+	files, err := document.Scan([]string{"configs/samples/federated-" + sample + ".yaml", "configs/examples/member-clusters.yaml"},
+		document.Stdin(nil),
 		document.Options{Kinds: objectKinds})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +79,8 @@ func playFederated(t *testing.T, sample, replicas, happens string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := federation.Input{Key: "default/" + dump.Sets[0].Name, Generation: 1, Spec: dump.Sets[0].Spec, Now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
+	in := federation.Input{Key: "default/" + dump.Sets[0].Name, Generation: 1, Spec: dump.Sets[0].Spec,
+		Now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
 	in.Spec.Replicas = number(t, replicas)
 	names := []string{"cloud", "on-premise"}
 	if sample != "tiers" {

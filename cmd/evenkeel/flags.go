@@ -122,7 +122,8 @@ const providerListener, metricsListener = "provider", "metrics"
 type plaintextFlag struct{ allowed []string }
 
 func (p *plaintextFlag) addTo(f *pflag.FlagSet) {
-	f.Var(p, "allow-plaintext", "`LISTENERS` that may be without TLS on addresses other than loopback, comma-separated: "+providerListener+", "+metricsListener+"; all without a value")
+	f.Var(p, "allow-plaintext", "`LISTENERS` that may be without TLS on addresses other than loopback, comma-separated: "+providerListener+
+		", "+metricsListener+"; all without a value")
 	f.Lookup("allow-plaintext").NoOptDefVal = "true"
 }
 

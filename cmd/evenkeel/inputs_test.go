@@ -15,7 +15,8 @@ import (
 const (
 	splitOfNine  = "apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSplit\nspec: {nodes: 9, groups: [{name: a, size: 1, max: 20}]}\n"
 	oneNode      = "apiVersion: v1\nkind: Node\nmetadata: {name: n, labels: {pool: a}}\nstatus: {capacity: {cpu: 2, memory: 8Gi, pods: 10}}\n"
-	emptyCluster = "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec: {nodeGroups: [{name: a, max: 3, template: {status: {capacity: {cpu: 2, memory: 8Gi, pods: 10}}}}]}\n"
+	emptyCluster = "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec: {nodeGroups: [{name: a, " +
+		"max: 3, template: {status: {capacity: {cpu: 2, memory: 8Gi, pods: 10}}}}]}\n"
 )
 
 // namedPipe is a pipe with a name, into which a text is written once.

@@ -48,7 +48,8 @@ func TestExitCodes(t *testing.T) {
 
 func TestFailingOutputIsAFailure(t *testing.T) {
 	var stderr bytes.Buffer
-	if code := run(t.Context(), []string{"version"}, nil, failing{}, &stderr); code != exitFailure || stderr.String() != "error: no space left\n" {
+	if code := run(t.Context(), []string{"version"}, nil, failing{}, &stderr); code != exitFailure ||
+		stderr.String() != "error: no space left\n" {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
 }
@@ -93,7 +94,8 @@ func TestSignalEndsWhatOnlyComputes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		compute, result := make(chan struct{}), errors.New("computed")
-		cmd := &cobra.Command{RunE: promptly(func(*cobra.Command, []string) error { <-compute; return result }), SilenceErrors: true, SilenceUsage: true}
+		cmd := &cobra.Command{RunE: promptly(func(*cobra.Command, []string) error { <-compute; return result }), SilenceErrors: true,
+			SilenceUsage: true}
 		cmd.SetArgs(nil)
 		time.AfterFunc(time.Minute, func() { stop(signalled{os.Interrupt}) })
 		begin := time.Now()
@@ -127,7 +129,8 @@ func TestInterruptedRunWritesThePage(t *testing.T) {
 	left.Store(20)
 	name := filepath.Join(t.TempDir(), "page.html")
 	var stderr bytes.Buffer
-	got := run(cutOff{context.Background(), &left}, []string{"simulate", "zone-outage", "--report", name}, strings.NewReader(""), io.Discard, &stderr)
+	got := run(cutOff{context.Background(), &left}, []string{"simulate", "zone-outage", "--report", name}, strings.NewReader(""), io.Discard,
+		&stderr)
 	page, err := os.ReadFile(name)
 	if got != exitFailure || err != nil || !strings.Contains(string(page), "arrived") {
 		t.Errorf("exit code %d, stderr %q, page of %d bytes: %v", got, &stderr, len(page), err)

@@ -91,7 +91,8 @@ func TestKustomizationsAreWhole(t *testing.T) {
 // TestDocumentedFlags: the page of a server names every flag of it.
 func TestDocumentedFlags(t *testing.T) {
 	inRoot(t)
-	for name, cmd := range map[string]*cobra.Command{"docs/controller.md": newController(), "docs/expander.md": newExpander(), "docs/sidecar.md": newSidecar()} {
+	for name, cmd := range map[string]*cobra.Command{"docs/controller.md": newController(), "docs/expander.md": newExpander(),
+		"docs/sidecar.md": newSidecar()} {
 		text := strings.Join(readPage(t, name).lines, "\n")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			flag := "--" + f.Name
@@ -125,11 +126,13 @@ func TestManifestsHaveWebhooks(t *testing.T) {
 	found := map[string]bool{}
 	check := func(name string, c admissionregistrationv1.WebhookClientConfig, own ...bool) {
 		found[name] = true
-		if s := c.Service; s == nil || s.Name != webhooks.DefaultName || s.Namespace != controllerNamespace || s.Path == nil || *s.Path != paths[name] {
+		if s := c.Service; s == nil || s.Name != webhooks.DefaultName || s.Namespace != controllerNamespace || s.Path == nil ||
+			*s.Path != paths[name] {
 			t.Errorf("%s leads to %+v, not to %s", name, s, paths[name])
 		}
 		if len(c.CABundle) > 0 || slices.Contains(own, true) {
-			t.Errorf("%s has caBundle, rules or namespaceSelector, which the controllers set: each time the manifest is applied they are reset", name)
+			t.Errorf("%s has caBundle, rules or namespaceSelector, which the controllers set: each time the manifest is applied they are reset",
+				name)
 		}
 	}
 	for _, w := range mutating.Webhooks {

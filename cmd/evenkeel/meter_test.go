@@ -39,7 +39,8 @@ func TestMeterMovesWithinARound(t *testing.T) {
 		at(5 * time.Second)
 		play(step(10000))
 		at(6 * time.Second)
-		play(simulate.Progress{At: 90 * time.Second, Rounds: 3, Pending: 420, Step: predicates.Step{Doing: "reading pods", Done: 12, Of: "objects"}})
+		play(simulate.Progress{At: 90 * time.Second, Rounds: 3, Pending: 420,
+			Step: predicates.Step{Doing: "reading pods", Done: 12, Of: "objects"}})
 		m.end()
 		at(9 * time.Second)
 		play(step(20000)) // later progress is not shown

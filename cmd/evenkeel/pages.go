@@ -32,16 +32,21 @@ type pageFlags struct {
 // addTo adds the flags. pages lists the pages on address.
 func (o *pageFlags) addTo(f *pflag.FlagSet, address, pages string) {
 	f.StringVar(&o.address, "metrics-address", address, "where "+pages+" are served; empty to disable")
-	f.BoolVar(&o.secure, "metrics-secure", false, "serve these pages with TLS, and only to clients that the API server authorizes; default true with a certificate, or on addresses other than loopback without --allow-plaintext")
-	addCertificate(f, &o.files, "metrics-", "certificate of --metrics-address; a self-signed one is made if it is secure and none is given", "")
-	f.StringVar(&o.healthAddress, "health-address", "", "second address of /healthz and /readyz, without TLS for the kubelet; empty to disable")
+	f.BoolVar(&o.secure, "metrics-secure", false,
+		"serve these pages with TLS, and only to clients that the API server authorizes; default true with a certificate, or "+
+			"on addresses other than loopback without --allow-plaintext")
+	addCertificate(f, &o.files, "metrics-",
+		"certificate of --metrics-address; a self-signed one is made if it is secure and none is given", "")
+	f.StringVar(&o.healthAddress, "health-address", "",
+		"second address of /healthz and /readyz, without TLS for the kubelet; empty to disable")
 	o.secureFlag = f.Lookup("metrics-secure")
 }
 
 func (o *pageFlags) validate() error {
 	return cmp.Or(
 		checkOptional("health-address", o.healthAddress), checkFiles("metrics-", o.files),
-		refuse(o.address == "" && (o.files.Cert != "" || o.secure), "--metrics-secure and --metrics-cert need --metrics-address: without it there is no page to protect"),
+		refuse(o.address == "" && (o.files.Cert != "" || o.secure),
+			"--metrics-secure and --metrics-cert need --metrics-address: without it there is no page to protect"),
 		checkOptional("metrics-address", o.address),
 	)
 }

@@ -146,11 +146,13 @@ func spreadSplitParts(s *v1alpha1.SpreadSplitSpec, status *v1alpha1.SpreadSplitS
 	for i, row := range status.Groups {
 		g.Add(row.Name, row.Size, row.NewSize, row.NewSize-row.Size, s.Groups[i].Domain, s.Groups[i].Max)
 	}
-	parts := []printing.Part{g, printing.Note(fmt.Sprintf("placed: %d of %s", status.Placed, spelling.Count(status.Placed+status.Unplaced, "pod")))}
+	parts := []printing.Part{g, printing.Note(fmt.Sprintf("placed: %d of %s", status.Placed,
+		spelling.Count(status.Placed+status.Unplaced, "pod")))}
 	if status.Unplaced == 0 {
 		return parts
 	}
-	return append(parts, printing.Warning("unplaced: "+spelling.Count(status.Unplaced, "pod")+"; binding: "+cmp.Or(strings.Join(status.Binding, ","), printing.None)))
+	return append(parts, printing.Warning("unplaced: "+spelling.Count(status.Unplaced, "pod")+"; binding: "+
+		cmp.Or(strings.Join(status.Binding, ","), printing.None)))
 }
 
 func splitParts(s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitStatus) []printing.Part {
@@ -182,7 +184,8 @@ func distributionParts(s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.Rep
 	g := printing.NewGrid("TARGET", "REPLICAS", "PENDING", "REASON", "", "WEIGHT", "MIN", "MAX", "CAPACITY", "CURRENT")
 	for i, row := range status.Targets {
 		in := &s.Targets[i]
-		g.Add(row.Name, row.Replicas, row.Pending, row.Reason, ptr.Deref(in.Weight, 1), ptr.Deref(in.Min, 0), in.Max, in.Capacity, ptr.Deref(in.Current, 0))
+		g.Add(row.Name, row.Replicas, row.Pending, row.Reason, ptr.Deref(in.Weight, 1), ptr.Deref(in.Min, 0), in.Max, in.Capacity,
+			ptr.Deref(in.Current, 0))
 	}
 	parts := []printing.Part{g}
 	if status.Unplaced > 0 {

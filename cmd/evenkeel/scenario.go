@@ -96,7 +96,8 @@ Cluster Autoscaler.`,
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
 	flags.StringVar(&o.options.Name, "name", "from-dump", "name of the scenario")
-	flags.StringVar(&o.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
+	flags.StringVar(&o.options.GroupLabel, "group-label", "",
+		"node label whose value names the node group; by default the label of a known cloud")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
 	addNow(flags, &o.now)
@@ -115,7 +116,8 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 		o.options.Now = &metav1.Time{Time: o.now}
 	}
 	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(o.files) > 0 {
-		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(o.files, ", ")), "either files are read or a cluster"}
+		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(o.files, ", ")),
+			"either files are read or a cluster"}
 	}
 	var missing []string
 	dump := &simulate.Dump{}
@@ -179,12 +181,13 @@ func (o *fromDump) eachObject(open document.Open, each func(from string, item do
 
 // addNow adds the flag for the time of a dump.
 func addNow(flags *pflag.FlagSet, now *time.Time) {
-	flags.Func("now", "`TIME` at which the cluster was dumped, such as 2026-03-01T09:30:00Z; by default the newest time of its nodes and pods", func(text string) (err error) {
-		if *now, err = time.Parse(time.RFC3339, text); err != nil {
-			return errors.New("must be a time such as 2026-03-01T09:30:00Z")
-		}
-		return nil
-	})
+	flags.Func("now", "`TIME` at which the cluster was dumped, such as 2026-03-01T09:30:00Z; by default the newest time of its nodes and pods",
+		func(text string) (err error) {
+			if *now, err = time.Parse(time.RFC3339, text); err != nil {
+				return errors.New("must be a time such as 2026-03-01T09:30:00Z")
+			}
+			return nil
+		})
 }
 
 const addUsage = "FILE of workloads, as for kubectl apply: their pods are added as pending ones; may be repeated"
@@ -194,7 +197,8 @@ func addNew(to *simulate.Dump, open document.Open, files []string, limit int64) 
 	from := fromDump{files: files, limit: fileSize(limit)}
 	return from.eachObject(open, func(title string, item document.Item) error {
 		if item.Object == nil {
-			return &usageError{fmt.Errorf("%s: cannot add a %s %s", title, item.APIVersion, item.Kind), "pods, workloads, claims and services can be added"}
+			return &usageError{fmt.Errorf("%s: cannot add a %s %s", title, item.APIVersion, item.Kind),
+				"pods, workloads, claims and services can be added"}
 		}
 		return to.AddNew(item)
 	})
@@ -273,7 +277,8 @@ type liveCluster struct {
 var liveFlags = []string{"kubeconfig", "context", "namespace"}
 
 func (l *liveCluster) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster to read if no file is given; by default the same as for kubectl")
+	flags.StringVar(&l.kubeconfig, "kubeconfig", "",
+		"kubeconfig file of the cluster to read if no file is given; by default the same as for kubectl")
 	flags.StringVar(&l.context, "context", "", "context of the kubeconfig")
 	flags.StringVar(&l.namespace, "namespace", "kube-system", "namespace in which Cluster Autoscaler keeps its ConfigMap")
 }
@@ -335,8 +340,10 @@ func (l *liveCluster) eachObject(ctx context.Context, each func(from string, ite
 }
 
 // read reads some resources of the cluster.
-func (l *liveCluster) read(ctx context.Context, of []readable, each func(from string, item document.Item) error) (notes []string, err error) {
-	none := &usageError{errors.New("no file given and no cluster found"), "name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
+func (l *liveCluster) read(ctx context.Context, of []readable,
+	each func(from string, item document.Item) error) (notes []string, err error) {
+	none := &usageError{errors.New("no file given and no cluster found"),
+		"name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
 	config, err := kubectlConfig(l.kubeconfig, l.context, none)
 	if err != nil {
 		return nil, err

@@ -63,7 +63,8 @@ func checkOptional(flag, address string) error {
 
 // checkFiles checks the flags of a server's certificate, which begin with prefix.
 func checkFiles(prefix string, files serving.Files) error {
-	return cmp.Or(checkPair(prefix, files), refuse(files.CACert != "" && files.Cert == "", "--%[1]scacert needs --%[1]scert and --%[1]skey", prefix))
+	return cmp.Or(checkPair(prefix, files), refuse(files.CACert != "" && files.Cert == "", "--%[1]scacert needs --%[1]scert and --%[1]skey",
+		prefix))
 }
 
 // checkPair checks the flags of a certificate and its key.
@@ -92,7 +93,8 @@ func noCluster(hint string) error { return &usageError{errors.New("no cluster fo
 func kubectlConfig(kubeconfig, kubecontext string, none error) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
 	switch {
 	case err == nil:
 		return config, nil

@@ -88,7 +88,8 @@ func (s *setting) parse(value, text string) (reflect.Value, error) {
 	var shown any = json.RawMessage(value)
 	switch kind := s.field.Type; {
 	case s.name == autoscalerVersion && !slices.Contains(simulate.Versions(), value):
-		return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: release %q is not played", text, value), "must be one of " + strings.Join(simulate.Versions(), ", ")}
+		return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: release %q is not played", text, value), "must be one of " +
+			strings.Join(simulate.Versions(), ", ")}
 	case s.name == autoscalerMode && !slices.Contains(simulate.Modes(), simulate.Mode(value)):
 		return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: there is no autoscaler %q", text, value), "must be " + modeNames()}
 	case !s.isOption():

@@ -26,15 +26,22 @@ type shiftFlags struct {
 }
 
 func (o *shiftFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&o.file, "zonal-shift-file", "", "file of the zones that are shifted away, as evenkeel zone writes it; read again when it changes, and need not exist")
-	f.StringVar(&o.configMap, "zonal-shift-configmap", "", "ConfigMap of the zones that are shifted away, in --namespace; evenkeel zone writes "+zonemarks.DefaultConfigMap)
-	f.DurationVar(&o.pace.Interval, "zonal-shift-return-interval", zonalshift.DefaultReturnInterval, "interval of the pace at which a zone catches up after its return; 0 levels at once")
-	f.IntVar(&o.pace.Nodes, "zonal-shift-return-nodes", zonalshift.DefaultReturnNodes, "nodes that a node group of such a zone makes up for in an interval")
-	f.IntVar(&o.pace.Percentage, "zonal-shift-return-percentage", zonalshift.DefaultReturnPercentage, "the same as a percentage of what it lacks, if that is more")
-	f.IntVar(&o.detect.UnreadyPercentage, "zonal-shift-detect-unready-percentage", 0, "shift a zone away when this percentage of its nodes, and at least two, are not ready any more; 0 never does")
+	f.StringVar(&o.file, "zonal-shift-file", "",
+		"file of the zones that are shifted away, as evenkeel zone writes it; read again when it changes, and need not exist")
+	f.StringVar(&o.configMap, "zonal-shift-configmap", "",
+		"ConfigMap of the zones that are shifted away, in --namespace; evenkeel zone writes "+zonemarks.DefaultConfigMap)
+	f.DurationVar(&o.pace.Interval, "zonal-shift-return-interval", zonalshift.DefaultReturnInterval,
+		"interval of the pace at which a zone catches up after its return; 0 levels at once")
+	f.IntVar(&o.pace.Nodes, "zonal-shift-return-nodes", zonalshift.DefaultReturnNodes,
+		"nodes that a node group of such a zone makes up for in an interval")
+	f.IntVar(&o.pace.Percentage, "zonal-shift-return-percentage", zonalshift.DefaultReturnPercentage,
+		"the same as a percentage of what it lacks, if that is more")
+	f.IntVar(&o.detect.UnreadyPercentage, "zonal-shift-detect-unready-percentage", 0,
+		"shift a zone away when this percentage of its nodes, and at least two, are not ready any more; 0 never does")
 	f.BoolVar(&o.detect.Refusals, "zonal-shift-detect-refusals", false, "shift a zone away when all node groups there are backed off")
 	f.DurationVar(&o.detect.After, "zonal-shift-detect-after", zonalshift.DefaultDetectAfter, "how long that must last")
-	f.DurationVar(&o.detect.Calm, "zonal-shift-detect-calm", zonalshift.DefaultDetectCalm, "how long all must be well before a detected zone comes back")
+	f.DurationVar(&o.detect.Calm, "zonal-shift-detect-calm", zonalshift.DefaultDetectCalm,
+		"how long all must be well before a detected zone comes back")
 }
 
 func (o *shiftFlags) options() zonalshift.Options {
@@ -43,8 +50,10 @@ func (o *shiftFlags) options() zonalshift.Options {
 
 // flagNames are the flags of the options by the paths in the errors of zonalshift.
 var flagNames = map[string]string{
-	"returnInterval": "zonal-shift-return-interval", "returnNodes": "zonal-shift-return-nodes", "returnPercentage": "zonal-shift-return-percentage",
-	"detectUnreadyPercentage": "zonal-shift-detect-unready-percentage", "detectAfter": "zonal-shift-detect-after", "detectCalm": "zonal-shift-detect-calm",
+	"returnInterval": "zonal-shift-return-interval", "returnNodes": "zonal-shift-return-nodes",
+	"returnPercentage":        "zonal-shift-return-percentage",
+	"detectUnreadyPercentage": "zonal-shift-detect-unready-percentage", "detectAfter": "zonal-shift-detect-after",
+	"detectCalm": "zonal-shift-detect-calm",
 }
 
 // validate refuses flags that make no sense, and a file that cannot be read. A file that becomes
@@ -76,7 +85,8 @@ func (o *shiftFlags) validate() error {
 
 // watch reports the marks until stop is called or ctx is done, and what it has read first before it
 // returns.
-func (o *shiftFlags) watch(ctx context.Context, config *rest.Config, report func(source string, marks []zonalshift.Mark, err error)) (stop func(), err error) {
+func (o *shiftFlags) watch(ctx context.Context, config *rest.Config,
+	report func(source string, marks []zonalshift.Mark, err error)) (stop func(), err error) {
 	var store zonemarks.Store
 	switch {
 	case o.file != "":

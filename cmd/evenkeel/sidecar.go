@@ -127,7 +127,8 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 		defer func() { err = errors.Join(err, events.Close()) }()
 		options.Record = events.add
 	}
-	connection, err := serving.Dial(o.backendAddress, o.backendFiles, clock.RealClock{}, metrics.Backend(&externalgrpcpb.CloudProvider_ServiceDesc))
+	connection, err := serving.Dial(o.backendAddress, o.backendFiles, clock.RealClock{},
+		metrics.Backend(&externalgrpcpb.CloudProvider_ServiceDesc))
 	if err != nil {
 		return &usageError{fmt.Errorf("--backend-address=%s: %w", o.backendAddress, err), "see the flags that begin with --backend"}
 	}
@@ -219,7 +220,8 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger, to *sidecar.
 		journal, err := openJournal(ctx, o.journalFile)
 		if err != nil {
 			w.close()
-			return nil, &usageError{fmt.Errorf("--journal-file=%s: %w", o.journalFile, err), "each sidecar needs a file of its own, in an existing folder"}
+			return nil, &usageError{fmt.Errorf("--journal-file=%s: %w", o.journalFile, err),
+				"each sidecar needs a file of its own, in an existing folder"}
 		}
 		before := w.close
 		w.close = func() { before(); _ = journal.Close() } // nothing is buffered
@@ -246,7 +248,10 @@ func (o *sidecarOptions) openRecord(log logr.Logger) (options []grpc.ServerOptio
 	if o.record == "" {
 		return nil, func() error { return nil }, nil
 	}
-	recorder, err := recording.Open(o.record, recording.Options{Report: func(err error) { log.Error(err, "Calls are missing from the recording", "file", o.record) }})
+	recorder, err := recording.Open(o.record, recording.Options{Report: func(err error) {
+		log.Error(err,
+			"Calls are missing from the recording", "file", o.record)
+	}})
 	if err != nil {
 		return nil, nil, &usageError{fmt.Errorf("--record=%s: %w", o.record, err), "must be a file that can be written"}
 	}
@@ -254,7 +259,8 @@ func (o *sidecarOptions) openRecord(log logr.Logger) (options []grpc.ServerOptio
 }
 
 // serve runs the listeners, and waits at shutdown for increases in progress.
-func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.Sidecar, common serving.Options, web serving.HTTPOptions) error {
+func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.Sidecar, common serving.Options,
+	web serving.HTTPOptions) error {
 	provider, err := listen(ctx, "address", o.address, with(common, "provider", o.files, maxProviderRequest))
 	if err != nil {
 		return err

@@ -14,11 +14,13 @@ import (
 
 func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "address", "127.0.0.1:8086", "address of the cloud provider for Cluster Autoscaler")
-	addCertificate(f, &o.files, "", "certificate of the provider listener; without it there is no TLS", "authority that must have signed the certificates of clients of the provider listener")
+	addCertificate(f, &o.files, "", "certificate of the provider listener; without it there is no TLS",
+		"authority that must have signed the certificates of clients of the provider listener")
 	f.StringVar(&o.expanderAddress, "expander-address", "127.0.0.1:8087", "address of the expander for Cluster Autoscaler")
 	addCertificate(f, &o.expanderFiles, "expander-", "certificate of the expander listener, required by Cluster Autoscaler", "")
 	f.StringVar(&o.backendAddress, "backend-address", "", "the real external cloud provider, host:port")
-	addCertificate(f, &o.backendFiles, "backend-", "client certificate for the real provider", "authority that must have signed the real provider's certificate; enables TLS")
+	addCertificate(f, &o.backendFiles, "backend-", "client certificate for the real provider",
+		"authority that must have signed the real provider's certificate; enables TLS")
 	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
 	o.plaintext.addTo(f)
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
@@ -26,35 +28,49 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	o.choice.addTo(f)
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
-	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
-	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value passed to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime,
+		"the value passed to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime,
+		"the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "backoff of a member after a refusal; 0 means 5m")
 	f.DurationVar(&o.sidecar.Backoff.Max, "max-node-group-backoff-duration", 0, "maximum backoff after repeated refusals; 0 means 30m")
 	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "time after which a refusal is forgotten; 0 means 3h")
-	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout, "timeout of a call to the real provider; Cluster Autoscaler gets an answer long before")
-	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "concurrent calls to the real provider while its state is read")
-	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "do not remove nodes from smaller members of a set while larger ones can shrink")
-	o.sidecar.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default, "how long a set waits for its larger members to shrink before it may become unbalanced; 0 does not wait")
-	f.BoolVar(&o.sidecar.NoticePods, "pod-provisioning-conditions", false, "write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way; needs to patch pods/status")
+	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout,
+		"timeout of a call to the real provider; Cluster Autoscaler gets an answer long before")
+	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel,
+		"concurrent calls to the real provider while its state is read")
+	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false,
+		"do not remove nodes from smaller members of a set while larger ones can shrink")
+	o.sidecar.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default,
+		"how long a set waits for its larger members to shrink before it may become unbalanced; 0 does not wait")
+	f.BoolVar(&o.sidecar.NoticePods, "pod-provisioning-conditions", false,
+		"write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way; needs to patch pods/status")
 	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only report what would be done")
 
 	o.shifts.addTo(f)
 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
 	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server")
-	f.BoolVar(&o.inferReadiness, "infer-readiness", false, "infer which nodes are ready from Cluster Autoscaler's calls instead of watching them")
+	f.BoolVar(&o.inferReadiness, "infer-readiness", false,
+		"infer which nodes are ready from Cluster Autoscaler's calls instead of watching them")
 	f.StringVar(&o.journalFile, "journal-file", "", "keep the journal in this file instead of a ConfigMap")
 	f.StringVar(&o.cluster.Namespace, "namespace", cluster.DefaultNamespace, "namespace of the journal and of Cluster Autoscaler's lease")
 	f.StringVar(&o.cluster.ConfigMap, "journal-configmap", cluster.DefaultConfigMap, "ConfigMap of the journal")
-	f.BoolVar(&o.leaderElect, "leader-elect", true, "whether Cluster Autoscaler elects a leader; only the sidecar of the leader writes the journal")
+	f.BoolVar(&o.leaderElect, "leader-elect", true,
+		"whether Cluster Autoscaler elects a leader; only the sidecar of the leader writes the journal")
 	f.StringVar(&o.cluster.Lease, "leader-elect-resource-name", cluster.DefaultLease, "name of Cluster Autoscaler's lease")
-	f.StringVar(&o.cluster.Identity, "leader-identity", "", "identity in the lease of the Cluster Autoscaler of this sidecar; empty means the host name")
-	f.StringArrayVar(&o.cluster.StartupTaints, "startup-taint", nil, "taint of nodes that are not ready yet, as passed to Cluster Autoscaler; may be repeated")
-	f.StringArrayVar(&o.cluster.StartupTaintPrefixes, "startup-taint-prefix", nil, "prefix of such taints, as passed to Cluster Autoscaler; may be repeated")
-	f.StringVar(&o.cluster.GPULabel, "gpu-label", "", "label of nodes that are not ready until they have GPUs; must be the GPU label of the real provider")
+	f.StringVar(&o.cluster.Identity, "leader-identity", "",
+		"identity in the lease of the Cluster Autoscaler of this sidecar; empty means the host name")
+	f.StringArrayVar(&o.cluster.StartupTaints, "startup-taint", nil,
+		"taint of nodes that are not ready yet, as passed to Cluster Autoscaler; may be repeated")
+	f.StringArrayVar(&o.cluster.StartupTaintPrefixes, "startup-taint-prefix", nil,
+		"prefix of such taints, as passed to Cluster Autoscaler; may be repeated")
+	f.StringVar(&o.cluster.GPULabel, "gpu-label", "",
+		"label of nodes that are not ready until they have GPUs; must be the GPU label of the real provider")
 	f.StringVar(&o.record, "record", "", "append every call to this file, as JSON lines")
 	f.StringVar(&o.recordEvents, "record-events", "", "append everything that is decided about to this file, as JSON lines for --replay")
-	f.StringVar(&o.replay, "replay", "", "serve nothing, but decide again about the events in a `FILE` of --record-events, and print the decisions")
+	f.StringVar(&o.replay, "replay", "",
+		"serve nothing, but decide again about the events in a `FILE` of --record-events, and print the decisions")
 	o.log.addTo(f)
 }
 
@@ -62,20 +78,25 @@ func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
 	o.shifts.namespace = o.cluster.Namespace
 	if o.replay != "" {
 		return cmp.Or(
-			refuse(o.backendAddress != "" || o.recordEvents != "" || o.record != "", "--replay excludes --backend-address, --record and --record-events: it serves nothing"),
+			refuse(o.backendAddress != "" || o.recordEvents != "" || o.record != "",
+				"--replay excludes --backend-address, --record and --record-events: it serves nothing"),
 			positive(f, "max-node-provision-time", "max-node-startup-time"), notNegative(f, "max-balance-deferral"),
 		)
 	}
 	return cmp.Or(
 		refuse(o.backendAddress == "", "no cloud provider given (name it with --backend-address)"),
-		refuse(o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""), "the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
+		refuse(o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""),
+			"the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
 		checkPair("backend-", o.backendFiles),
-		refuse(o.sidecar.DryRun && o.sidecar.NoticePods, "--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod"),
-		refuse(o.sidecar.LevelScaleDown && !o.balance, "--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance"),
+		refuse(o.sidecar.DryRun && o.sidecar.NoticePods,
+			"--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod"),
+		refuse(o.sidecar.LevelScaleDown && !o.balance,
+			"--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance"),
 		refuse(o.sidecar.Parallel < 1, "invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel),
 		o.checkCluster(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
 		positive(f, "max-node-provision-time", "max-node-startup-time", "backend-timeout", "grace"),
-		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration", "node-group-backoff-reset-timeout"),
+		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration",
+			"node-group-backoff-reset-timeout"),
 	)
 }
 
@@ -95,7 +116,8 @@ func (o *sidecarOptions) checkCluster() error {
 
 func (o *sidecarOptions) checkAddresses() error {
 	return cmp.Or(
-		checkAddress("address", o.address), checkAddress("backend-address", o.backendAddress), checkOptional("expander-address", o.expanderAddress),
+		checkAddress("address", o.address), checkAddress("backend-address", o.backendAddress),
+		checkOptional("expander-address", o.expanderAddress),
 		o.pages.validate(),
 		refuse(o.backendAddress == o.address, "--backend-address and --address are both %s: the sidecar would call itself", o.address),
 	)

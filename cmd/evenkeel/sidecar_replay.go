@@ -73,9 +73,10 @@ func (o *sidecarOptions) runReplay(cmd *cobra.Command) error {
 }
 
 func decisionTable(decisions []steering.Decision) printing.Grid {
-	return printing.GridOf(printing.Columns("TIME", "CALL", "GROUP", "ASKED", "GRANTED", "REASON", "ERROR"), decisions, func(d *steering.Decision) []any {
-		return []any{d.Time.UTC().Format(time.RFC3339), d.Call, d.Group, d.Asked, d.Granted, d.Reason, d.Error}
-	})
+	return printing.GridOf(printing.Columns("TIME", "CALL", "GROUP", "ASKED", "GRANTED", "REASON", "ERROR"), decisions,
+		func(d *steering.Decision) []any {
+			return []any{d.Time.UTC().Format(time.RFC3339), d.Call, d.Group, d.Asked, d.Granted, d.Reason, d.Error}
+		})
 }
 
 func differenceTable(differ []sidecar.Difference) printing.Grid {

@@ -26,7 +26,8 @@ func startSidecar(t *testing.T, backend string, more ...string) (s *server, prov
 	dir := t.TempDir()
 	certificates(t, dir)
 	s = startServer(t, append([]string{
-		"sidecar", "--backend-address", backend, "--address", "127.0.0.1:0", "--expander-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+		"sidecar", "--backend-address", backend, "--address", "127.0.0.1:0", "--expander-address", "127.0.0.1:0", "--metrics-address",
+		"127.0.0.1:0",
 		"--expander-cert", filepath.Join(dir, "server.crt"), "--expander-key", filepath.Join(dir, "server.key"),
 		"--no-cluster", "--infer-readiness", "--journal-file", filepath.Join(dir, "journal.json"),
 	}, more...)...)
@@ -127,11 +128,13 @@ func TestSidecarReplays(t *testing.T) {
 		stdout, stderr string
 	}{
 		"same flags": {[]string{"--replay", events}, exitSuccess, "the expander was not asked before", "0 of them answered otherwise"},
-		"differs":    {[]string{"--replay", write(strings.Replace(string(text), `"Nodes":1`, `"Nodes":2`, 1))}, exitFailure, "2 nodes   1 nodes", "1 of them answered otherwise"},
+		"differs": {[]string{"--replay", write(strings.Replace(string(text), `"Nodes":1`, `"Nodes":2`, 1))}, exitFailure, "2 nodes   1 nodes",
+			"1 of them answered otherwise"},
 		"json":       {[]string{"--replay", events, "-o", "json"}, exitSuccess, `"differ": []`, ""},
 		"no file":    {[]string{"--replay", events + "x"}, exitUsage, "", "must be a file of --record-events"},
 		"wrong file": {[]string{"--replay", write("{\"event\":\"Ask\"}\n")}, exitUsage, "", `line 1: unknown event "Ask"`},
-		"cut off":    {[]string{"--replay", write(`{"at":"2026` + "\n" + string(text))}, exitSuccess, "the expander was not asked before", "0 of them answered otherwise"},
+		"cut off": {[]string{"--replay", write(`{"at":"2026` + "\n" + string(text))}, exitSuccess, "the expander was not asked before",
+			"0 of them answered otherwise"},
 		"no event":   {[]string{"--replay", write("not an event\n")}, exitUsage, "", "no line is an event"},
 		"serves too": {[]string{"--replay", events, "--backend-address", "x:1"}, exitUsage, "", "--replay excludes --backend-address"},
 	}

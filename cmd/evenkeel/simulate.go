@@ -63,7 +63,8 @@ prints them: which pod goes to which subset and node, and which are deleted firs
 			printer := output.Printer(cmd)
 			if list {
 				if given := slices.Concat(o.files, names); len(given) > 0 {
-					return &usageError{fmt.Errorf("--list does not go with %s", strings.Join(given, ", ")), "it lists the scenarios that come with the program"}
+					return &usageError{fmt.Errorf("--list does not go with %s", strings.Join(given, ", ")),
+						"it lists the scenarios that come with the program"}
 				}
 				return listScenarios(printer)
 			}
@@ -77,10 +78,15 @@ prints them: which pod goes to which subset and node, and which are deleted firs
 	addFiles(cmd.Flags(), &o.files, &limit)
 	o.flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
-	cmd.Flags().BoolVar(&o.pods, "pods", true, "include in JSON and YAML where each pod ran; false omits it, for scenarios with very many pods")
+	cmd.Flags().BoolVar(&o.pods, "pods", true,
+		"include in JSON and YAML where each pod ran; false omits it, for scenarios with very many pods")
 	cmd.Flags().Int32Var(&o.replicas, "replicas", 0, "with a WorkloadSpread: how many replicas its workload has after a minute")
-	cmd.Flags().StringVar(&o.page, "report", "", "FILE, also write an HTML page to it: charts over time, faults, each scale-up with its reasons")
-	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, without and with this option, and show the differences; may be repeated. OPTION=VALUE,VALUE,... plays it with each of these, as in autoscaler=stock,linked,sidecar; values that have commas themselves are separated by semicolons")
+	cmd.Flags().StringVar(&o.page, "report", "",
+		"FILE, also write an HTML page to it: charts over time, faults, each scale-up with its reasons")
+	cmd.Flags().StringArrayVar(&o.compare, "compare", nil,
+		"OPTION=VALUE, play each scenario twice, without and with this option, and show the differences; may be repeated. "+
+			"OPTION=VALUE,VALUE,... plays it with each of these, as in autoscaler=stock,linked,sidecar; values that have commas "+
+			"themselves are separated by semicolons")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
 }
@@ -116,7 +122,8 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	defer meter.end()
 	meter.reading(simulate.Progress{Step: predicates.Step{Doing: "reading " + strings.Join(o.files, ", ")}})
 	err = interruptibly(cmd.Context(), func() (err error) {
-		l := scenarioLoader{in: inputsOf(cmd), files: o.files, names: names, flags: &o.flags, variant: variant, progress: meter.reading, sizes: o.sizes}
+		l := scenarioLoader{in: inputsOf(cmd), files: o.files, names: names, flags: &o.flags, variant: variant, progress: meter.reading,
+			sizes: o.sizes}
 		contents, err := document.Scan(o.files, l.in.open, document.Options{
 			Kinds: document.Kinds{v1alpha1.Scenario{}, v1alpha1.WorkloadSpread{}}, MaxSize: max(o.sizes.documents, o.sizes.lists),
 		})
@@ -154,7 +161,8 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 		return failedExpectations(reports)
 	}
 	comparisons, first := compared(reports, variant.runs(), changed)
-	if err := writePage(o.page, comparisons, func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
+	if err := writePage(o.page, comparisons,
+		func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
 		return err
 	}
 	if err := printAll(printer, comparisons, comparisonParts); err != nil {

@@ -170,7 +170,8 @@ func encoded(value reflect.Value) json.RawMessage {
 }
 
 // compared compares the reports of scenarios that were played several times in a row, and returns the first of each, too.
-func compared(reports []*v1alpha1.ScenarioReport, runs int, options [][]v1alpha1.ChangedOption) (all []*v1alpha1.ScenarioComparison, first []*v1alpha1.ScenarioReport) {
+func compared(reports []*v1alpha1.ScenarioReport, runs int,
+	options [][]v1alpha1.ChangedOption) (all []*v1alpha1.ScenarioComparison, first []*v1alpha1.ScenarioReport) {
 	for of := range slices.Chunk(reports, runs) {
 		all = append(all, simulate.Compare(of[0], of[1], options[len(all)], of[2:]...))
 		first = append(first, of[0])
@@ -243,7 +244,8 @@ func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 	if names != nil {
 		return parts
 	}
-	return append(parts, printing.Note(fmt.Sprintf("%d of %s end with another size", differ, spelling.Count(len(c.Status.Groups), "node group"))))
+	return append(parts, printing.Note(fmt.Sprintf("%d of %s end with another size", differ,
+		spelling.Count(len(c.Status.Groups), "node group"))))
 }
 
 // signed formats a number with its sign.

@@ -53,20 +53,26 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
 	options := &o.given.Options
 	options.BalanceSimilarNodeGroups, options.SpreadAwareSplit, options.ExpendablePodsPriorityCutoff = new(bool), new(bool), new(int32)
-	flags.StringVar(&o.given.Autoscaler.Mode, autoscalerMode, "", "which autoscaler decides: "+modeNames()+" (linked unless the scenario says otherwise)")
-	flags.StringVar(&o.given.Autoscaler.Version, autoscalerVersion, "", "release of Cluster Autoscaler: "+strings.Join(simulate.Versions(), ", ")+" (the newest unless the scenario says otherwise)")
+	flags.StringVar(&o.given.Autoscaler.Mode, autoscalerMode, "", "which autoscaler decides: "+modeNames()+
+		" (linked unless the scenario says otherwise)")
+	flags.StringVar(&o.given.Autoscaler.Version, autoscalerVersion, "", "release of Cluster Autoscaler: "+
+		strings.Join(simulate.Versions(), ", ")+" (the newest unless the scenario says otherwise)")
 	flags.BoolVar(&options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
 	flags.BoolVar(options.BalanceSimilarNodeGroups, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.BoolVar(options.SpreadAwareSplit, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
-	flags.StringVar(&options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
+	flags.StringVar(&options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+
+		strings.Join(expander.Names(), ", "))
 	addSimilarityFlags(flags, &o.similar)
 	flags.Int32Var(&options.MaxNodesTotal, "max-nodes-total", 0, "maximum number of all nodes; 0 means no limit")
 	flags.Int32Var(&options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "maximum number of nodes of one round")
-	flags.Int32Var(options.ExpendablePodsPriorityCutoff, "expendable-pods-priority-cutoff", autoscaler.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
-	flags.StringSliceVar(&options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
+	flags.Int32Var(options.ExpendablePodsPriorityCutoff, "expendable-pods-priority-cutoff", autoscaler.DefaultExpendablePriorityCutoff,
+		"pods of lower priority do not cause a scale-up")
+	flags.StringSliceVar(&options.BypassedSchedulerNames, "bypassed-scheduler-names", nil,
+		"other schedulers whose pods count before they are marked unschedulable")
 	flags.StringSliceVar(&options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")
-	flags.Var(&o.scheduler, "scheduler-config-file", "file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+	flags.Var(&o.scheduler, "scheduler-config-file",
+		"file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
 	flags.StringArrayVar(&o.fails, "fail-zone", nil, "ZONE[@FROM[+FOR]], the nodes of a zone fail: eu-west-1b@5m+10m; may be repeated")
 	addNow(flags, &o.now)
@@ -113,12 +119,14 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	}
 	given := o.given
 	options, similar := &given.Options, &o.similar
-	options.BalancingIgnoreLabels = slices.Concat(s.Spec.Options.BalancingIgnoreLabels, similar.IgnoreLabels) // in addition to those of the scenario
+	options.BalancingIgnoreLabels = slices.Concat(s.Spec.Options.BalancingIgnoreLabels,
+		similar.IgnoreLabels) // in addition to those of the scenario
 	options.DisabledLabelPacks = slices.Concat(s.Spec.Options.DisabledLabelPacks, similar.DisabledPacks)
 	options.BalancingLabels = similar.Labels
 	for option, ratio := range map[*json.Number]*nodegroupset.Ratio{
-		&options.MemoryDifferenceRatio: similar.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio: similar.MaxAllocatableDifferenceRatio,
-		&options.MaxFreeDifferenceRatio: similar.MaxFreeDifferenceRatio,
+		&options.MemoryDifferenceRatio:         similar.MemoryDifferenceRatio,
+		&options.MaxAllocatableDifferenceRatio: similar.MaxAllocatableDifferenceRatio,
+		&options.MaxFreeDifferenceRatio:        similar.MaxFreeDifferenceRatio,
 	} {
 		if ratio != nil {
 			*option = json.Number(ratio.String())
@@ -173,7 +181,8 @@ func (o *overrides) bound(setup *simulate.Setup) error {
 		}
 		at := slices.IndexFunc(setup.Cloud.Groups, func(g fake.Group) bool { return g.ID == name })
 		if at < 0 {
-			return &usageError{fmt.Errorf("--nodes=%s: scenario %s has no node group %q", text, setup.Name, name), "groups are named as in the scenario"}
+			return &usageError{fmt.Errorf("--nodes=%s: scenario %s has no node group %q", text, setup.Name, name),
+				"groups are named as in the scenario"}
 		}
 		setup.Cloud.Groups[at].MinSize, setup.Cloud.Groups[at].MaxSize = least, most
 	}

@@ -44,7 +44,8 @@ func (l *scenarioLoader) documents(contents *document.Contents) ([]document.Docu
 		}
 		scenario.Spec.Objects = append(scenario.Spec.Objects, raw)
 	}
-	return []document.Document{{File: strings.Join(l.files, ", "), Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: scenario}}, nil
+	return []document.Document{{File: strings.Join(l.files, ", "), Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name,
+		Object: scenario}}, nil
 }
 
 // rescale lets the workload of the only WorkloadSpread have another number of replicas.

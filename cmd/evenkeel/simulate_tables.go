@@ -99,7 +99,8 @@ func groupGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 func summary(r *v1alpha1.ScenarioReport) string {
 	status := &r.Status
 	text := fmt.Sprintf("%s running, %d pending; %s ordered in %s",
-		spelling.Count(status.Running, "pod"), status.Pending, spelling.Count(status.NodesOrdered, "node"), spelling.Count(status.ScaleUps, "scale-up"))
+		spelling.Count(status.Running, "pod"), status.Pending, spelling.Count(status.NodesOrdered, "node"),
+		spelling.Count(status.ScaleUps, "scale-up"))
 	if givenUp := status.NodesRemoved - status.NodesScaledDown; givenUp > 0 {
 		text += fmt.Sprintf(", %d given up", givenUp)
 	}

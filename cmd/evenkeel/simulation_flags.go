@@ -43,23 +43,32 @@ type simulationFlags struct {
 }
 
 func (o *simulationFlags) addTo(f *pflag.FlagSet) {
-	f.BoolVar(&o.off, "disable-simulation-schedule", false, "do not simulate where new pods of adaptive WorkloadSpreads would run; this needs no rights to read volumes")
-	f.DurationVar(&o.timeout, "simulation-timeout", schedule.DefaultTimeout, "how long the simulation of a new pod may take; after that the subsets are taken in order")
-	f.StringVar(&o.virtual, "simulation-virtual-nodes", "type=virtual-kubelet", "label selector of nodes that have room for any pod that may run there; empty for none")
+	f.BoolVar(&o.off, "disable-simulation-schedule", false,
+		"do not simulate where new pods of adaptive WorkloadSpreads would run; this needs no rights to read volumes")
+	f.DurationVar(&o.timeout, "simulation-timeout", schedule.DefaultTimeout,
+		"how long the simulation of a new pod may take; after that the subsets are taken in order")
+	f.StringVar(&o.virtual, "simulation-virtual-nodes", "type=virtual-kubelet",
+		"label selector of nodes that have room for any pod that may run there; empty for none")
 	f.StringVar(&o.autoscaler, "simulation-autoscaler", "auto", "whether an autoscaler brings nodes: auto to find out, always, or never")
-	f.StringArrayVar(&o.taints, "startup-taint", nil, "taint of nodes that are not ready yet, as passed to Cluster Autoscaler; may be repeated")
-	f.DurationVar(&o.provision, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "how long a node counts as being on its way, as passed to Cluster Autoscaler")
-	f.StringVar(&o.cloudAddress, "cloud-address", "", "external cloud provider, host:port, to learn what node groups can still bring; empty if there is none")
-	addCertificate(f, &o.cloudFiles, "cloud-", "client certificate for --cloud-address", "authority that must have signed the certificate of --cloud-address; enables TLS")
+	f.StringArrayVar(&o.taints, "startup-taint", nil,
+		"taint of nodes that are not ready yet, as passed to Cluster Autoscaler; may be repeated")
+	f.DurationVar(&o.provision, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime,
+		"how long a node counts as being on its way, as passed to Cluster Autoscaler")
+	f.StringVar(&o.cloudAddress, "cloud-address", "",
+		"external cloud provider, host:port, to learn what node groups can still bring; empty if there is none")
+	addCertificate(f, &o.cloudFiles, "cloud-", "client certificate for --cloud-address",
+		"authority that must have signed the certificate of --cloud-address; enables TLS")
 }
 
 func (o *simulationFlags) validate() error {
 	_, err := labels.Parse(o.virtual)
 	return cmp.Or(
 		refuse(err != nil, "invalid --simulation-virtual-nodes %q: must be a label selector, such as type=virtual-kubelet: %w", o.virtual, err),
-		refuse(o.timeout <= 0, "invalid --simulation-timeout %s: must be positive; --disable-simulation-schedule switches the simulation off", o.timeout),
+		refuse(o.timeout <= 0, "invalid --simulation-timeout %s: must be positive; --disable-simulation-schedule switches the simulation off",
+			o.timeout),
 		refuse(o.provision <= 0, "invalid --max-node-provision-time %s: must be positive", o.provision),
-		refuse(!slices.Contains([]string{"auto", "always", "never"}, o.autoscaler), "invalid --simulation-autoscaler %q: must be auto, always or never", o.autoscaler),
+		refuse(!slices.Contains([]string{"auto", "always", "never"}, o.autoscaler),
+			"invalid --simulation-autoscaler %q: must be auto, always or never", o.autoscaler),
 		refuse(o.cloudAddress == "" && o.cloudFiles != (serving.Files{}), "--cloud-cert, --cloud-key and --cloud-cacert need --cloud-address"),
 		checkPair("cloud-", o.cloudFiles), checkOptional("cloud-address", o.cloudAddress),
 	)

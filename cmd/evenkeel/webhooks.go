@@ -56,15 +56,22 @@ type webhookFlags struct {
 }
 
 func (o *webhookFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "webhook-address", "", "where the webhooks of WorkloadSpreads are served, with TLS; empty to disable: then no pod is put into a subset when it is created")
-	f.StringVar(&o.service, "webhook-service-name", webhooks.DefaultName, "Service in the own namespace by which the API server reaches the webhooks")
-	f.StringVar(&o.configuration, "webhook-configuration-name", webhooks.DefaultName, "name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration to complete")
-	f.StringVar(&o.secret, "webhook-secret-name", webhooks.DefaultName, "Secret in the own namespace with the certificate that is made and renewed for the webhooks")
+	f.StringVar(&o.address, "webhook-address", "",
+		"where the webhooks of WorkloadSpreads are served, with TLS; empty to disable: then no pod is put into a subset when it is created")
+	f.StringVar(&o.service, "webhook-service-name", webhooks.DefaultName,
+		"Service in the own namespace by which the API server reaches the webhooks")
+	f.StringVar(&o.configuration, "webhook-configuration-name", webhooks.DefaultName,
+		"name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration to complete")
+	f.StringVar(&o.secret, "webhook-secret-name", webhooks.DefaultName,
+		"Secret in the own namespace with the certificate that is made and renewed for the webhooks")
 	f.StringSliceVar(&o.hosts, "webhook-host", nil, "further name or IP address by which the API server reaches the webhooks (repeatable)")
-	f.DurationVar(&o.lifetime, "webhook-cert-lifetime", webhooks.DefaultLifetime, "how long that certificate is valid; it is replaced when a third of it is left")
-	addCertificate(f, &o.files, "webhook-", "certificate of --webhook-address from elsewhere: none is made, and the caBundle of the configurations is left alone",
+	f.DurationVar(&o.lifetime, "webhook-cert-lifetime", webhooks.DefaultLifetime,
+		"how long that certificate is valid; it is replaced when a third of it is left")
+	addCertificate(f, &o.files, "webhook-",
+		"certificate of --webhook-address from elsewhere: none is made, and the caBundle of the configurations is left alone",
 		"authorities of --webhook-cert, to be kept in the caBundle of the configurations")
-	f.DurationVar(&o.drain, "webhook-shutdown-delay", 5*time.Second, "how long the webhooks are still answered at shutdown, until API servers call other replicas")
+	f.DurationVar(&o.drain, "webhook-shutdown-delay", 5*time.Second,
+		"how long the webhooks are still answered at shutdown, until API servers call other replicas")
 	o.simulation.addTo(f)
 }
 
@@ -145,7 +152,8 @@ func (w *spreadWebhooks) handle(mgr manager.Manager, live client.Client, status 
 		w.log.Info("Nothing is simulated for new pods: with --namespace it is not known what runs on the nodes")
 	default:
 		if lack := w.flags.simulation.lacks(ctx, live); lack != nil {
-			w.log.Error(lack, "Nothing is simulated for new pods: install the rights of this version and restart, or set --disable-simulation-schedule")
+			w.log.Error(lack,
+				"Nothing is simulated for new pods: install the rights of this version and restart, or set --disable-simulation-schedule")
 			break
 		}
 		var err error

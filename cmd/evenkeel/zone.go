@@ -252,8 +252,14 @@ func setShift(doc *v1alpha1.ZonalShift, m zonalshift.Mark) error {
 	if !m.Until.IsZero() {
 		shift.Until = &metav1.Time{Time: m.Until}
 	}
-	doc.Spec.Shifts = slices.DeleteFunc(doc.Spec.Shifts, func(s v1alpha1.DomainShift) bool { return s.Until != nil && !m.Since.Before(s.Until.Time) })
-	at := slices.IndexFunc(doc.Spec.Shifts, func(s v1alpha1.DomainShift) bool { return zonalshift.DomainOf(s.TopologyKey, s.Name) == m.Domain })
+	doc.Spec.Shifts = slices.DeleteFunc(doc.Spec.Shifts, func(s v1alpha1.DomainShift) bool {
+		return s.Until != nil &&
+			!m.Since.Before(s.Until.Time)
+	})
+	at := slices.IndexFunc(doc.Spec.Shifts, func(s v1alpha1.DomainShift) bool {
+		return zonalshift.DomainOf(s.TopologyKey,
+			s.Name) == m.Domain
+	})
 	if at < 0 {
 		doc.Spec.Shifts = append(doc.Spec.Shifts, shift)
 		return nil

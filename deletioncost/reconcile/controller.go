@@ -61,7 +61,8 @@ func (c *Controller) Name() string { return Name }
 
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	r := newReconciler(mgr.GetClient(), passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: "OrderDeletion"}, c.options)
+	r := newReconciler(mgr.GetClient(), passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: "OrderDeletion"},
+		c.options)
 	informed := []client.Object{&v1.Pod{}, metadata(kindReplicaSet), metadata(kindDeployment)}
 	b := builder.ControllerManagedBy(mgr).Named(Name).WithOptions(passes.Retrying()).
 		Watches(informed[0], passes.When(podcache.Differ, r.podChanged)).
@@ -69,7 +70,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(informed[2], r.askedBy(ownedBy))
 	if !c.options.PerNamespace {
 		informed = append(informed, metadata(kindNamespace))
-		b = b.Watches(informed[3], r.askedBy(func(o client.Object) []client.ListOption { return []client.ListOption{client.InNamespace(o.GetName())} }))
+		b = b.Watches(informed[3],
+			r.askedBy(func(o client.Object) []client.ListOption { return []client.ListOption{client.InNamespace(o.GetName())} }))
 	}
 	if err := passes.IndexByController(mgr, byOwner, &v1.Pod{}, metadata(kindReplicaSet)); err != nil {
 		return err

@@ -24,11 +24,15 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_deletioncost_")
 	m := &Metrics{
-		decisions: set.Histogram("decision_duration_seconds", "Time that decisions about the deletion costs of a ReplicaSet took.", prometheus.ExponentialBuckets(0.0001, 4, 8)).WithLabelValues(),
-		writes:    set.Counter("writes_total", "Deletion costs written to and removed from pods, by operation and result: gone if the pod no longer existed.", "operation", "result"),
-		sets:      set.Gauge("replicasets", "ReplicaSets for which deletion costs are asked for.").WithLabelValues(),
-		uneven:    set.Gauge("uneven_replicasets", "ReplicaSets whose deletion costs were not right yet when they were last looked at.").WithLabelValues(),
-		foreign:   set.Gauge("foreign_pods", "Pods that keep a deletion cost that somebody else wrote, although costs are asked for.").WithLabelValues(),
+		decisions: set.Histogram("decision_duration_seconds", "Time that decisions about the deletion costs of a ReplicaSet took.",
+			prometheus.ExponentialBuckets(0.0001, 4, 8)).WithLabelValues(),
+		writes: set.Counter("writes_total",
+			"Deletion costs written to and removed from pods, by operation and result: gone if the pod no longer existed.", "operation", "result"),
+		sets: set.Gauge("replicasets", "ReplicaSets for which deletion costs are asked for.").WithLabelValues(),
+		uneven: set.Gauge("uneven_replicasets",
+			"ReplicaSets whose deletion costs were not right yet when they were last looked at.").WithLabelValues(),
+		foreign: set.Gauge("foreign_pods",
+			"Pods that keep a deletion cost that somebody else wrote, although costs are asked for.").WithLabelValues(),
 	}
 	metricset.Preset(m.writes, []string{opWrite, opRemove}, []string{succeeded, vanished, failed})
 	return m, set.Register(registerer)

@@ -25,7 +25,8 @@ func (r *reconciler) metadata(ctx context.Context, kind, namespace, name string)
 // asked returns what is asked for a ReplicaSet, and the workload to which it belongs: its Deployment,
 // or else the ReplicaSet itself. The annotations of a Deployment hold instead of those that it once
 // copied to its ReplicaSets.
-func (r *reconciler) asked(ctx context.Context, rs *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, deletioncost.Request, error) {
+func (r *reconciler) asked(ctx context.Context,
+	rs *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, deletioncost.Request, error) {
 	workload := rs
 	if ref := metav1.GetControllerOfNoCopy(rs); ref != nil && ref.Kind == kindDeployment {
 		if d, err := r.metadata(ctx, ref.Kind, rs.Namespace, ref.Name); err == nil && d.UID == ref.UID {
@@ -48,7 +49,8 @@ func ownedBy(o client.Object) []client.ListOption {
 }
 
 // input is what a decision about a ReplicaSet rests on, and which pods of others it counts.
-func (r *reconciler) input(ctx context.Context, rs *metav1.PartialObjectMetadata, asked deletioncost.Request, pods []*v1.Pod) (in *deletioncost.Input, counts func(*v1.Pod) bool, err error) {
+func (r *reconciler) input(ctx context.Context, rs *metav1.PartialObjectMetadata, asked deletioncost.Request,
+	pods []*v1.Pod) (in *deletioncost.Input, counts func(*v1.Pod) bool, err error) {
 	in = &deletioncost.Input{Request: asked, Pods: pods}
 	if in.Nodes, err = r.nodes(ctx); err != nil || len(pods) == 0 {
 		return in, nil, err

@@ -98,7 +98,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // order writes the costs of a ReplicaSet that asks for them.
-func (r *reconciler) order(ctx context.Context, rs, workload *metav1.PartialObjectMetadata, asked deletioncost.Request, pods []*v1.Pod) (reconcile.Result, error) {
+func (r *reconciler) order(ctx context.Context, rs, workload *metav1.PartialObjectMetadata, asked deletioncost.Request,
+	pods []*v1.Pod) (reconcile.Result, error) {
 	in, counts, err := r.input(ctx, rs, asked, pods)
 	if err != nil {
 		return reconcile.Result{}, err

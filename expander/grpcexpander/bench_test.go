@@ -32,8 +32,10 @@ func pending(i int) *v1.Pod {
 				Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("1Gi")},
 				Limits:   v1.ResourceList{v1.ResourceMemory: resource.MustParse("2Gi")},
 			},
-			VolumeMounts:           []v1.VolumeMount{{Name: "config", MountPath: "/etc/" + app}, {Name: "kube-api-access-x7k2p", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}},
-			LivenessProbe:          &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/healthz"}}, PeriodSeconds: 10, TimeoutSeconds: 1},
+			VolumeMounts: []v1.VolumeMount{{Name: "config", MountPath: "/etc/" + app},
+				{Name: "kube-api-access-x7k2p", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}},
+			LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/healthz"}}, PeriodSeconds: 10,
+				TimeoutSeconds: 1},
 			TerminationMessagePath: "/dev/termination-log", ImagePullPolicy: v1.PullIfNotPresent,
 		}
 		for j := range 10 {
@@ -44,26 +46,31 @@ func pending(i int) *v1.Pod {
 	labels := map[string]string{"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop", "pod-template-hash": "7d9c5b8f6"}
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-7d9c5b8f6-%05d", app, i), GenerateName: app + "-7d9c5b8f6-", Namespace: "shop", UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)),
+			Name: fmt.Sprintf("%s-7d9c5b8f6-%05d", app, i), GenerateName: app + "-7d9c5b8f6-", Namespace: "shop",
+			UID:             types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)),
 			ResourceVersion: fmt.Sprint(1_000_000 + i), CreationTimestamp: metav1.Unix(1_800_000_000, 0), Labels: labels,
-			Annotations:     map[string]string{"prometheus.io/scrape": "true", "checksum/config": strings.Repeat("deadbeef", 8)},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-7d9c5b8f6", UID: "8a9e3150-ff32-4b20-8c10-16847aa1b2c3"}},
+			Annotations: map[string]string{"prometheus.io/scrape": "true", "checksum/config": strings.Repeat("deadbeef", 8)},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-7d9c5b8f6",
+				UID: "8a9e3150-ff32-4b20-8c10-16847aa1b2c3"}},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
 				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{` + strings.Repeat(`"f:labels":{".":{},"f:app":{}},`, 30) + `}}`),
 			}},
 		},
 		Spec: v1.PodSpec{
-			Containers:  []v1.Container{container("main"), container("proxy")},
-			Volumes:     []v1.Volume{{Name: "config", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: app}}}}},
+			Containers: []v1.Container{container("main"), container("proxy")},
+			Volumes: []v1.Volume{{Name: "config",
+				VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: app}}}}},
 			Tolerations: []v1.Toleration{{Key: v1.TaintNodeNotReady, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}},
 			TopologySpreadConstraints: []v1.TopologySpreadConstraint{{
-				MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+				MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 			}},
 			SchedulerName: v1.DefaultSchedulerName, ServiceAccountName: app,
 		},
 		Status: v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{
-			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: "0/300 nodes are available: 300 Insufficient cpu. " + strings.Repeat("preemption: not helpful. ", 10),
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
+			Message: "0/300 nodes are available: 300 Insufficient cpu. " + strings.Repeat("preemption: not helpful. ", 10),
 		}}},
 	}
 }

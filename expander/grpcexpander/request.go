@@ -20,7 +20,8 @@ func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (expander.Question
 		if len(encoded) == 0 {
 			encoded = o.GetPod()
 		}
-		option := expander.Offer{Group: o.GetNodeGroupId(), NodeCount: int(o.GetNodeCount()), Debug: o.GetDebug(), Pods: make([]int, 0, len(encoded))}
+		option := expander.Offer{Group: o.GetNodeGroupId(), NodeCount: int(o.GetNodeCount()), Debug: o.GetDebug(),
+			Pods: make([]int, 0, len(encoded))}
 		for _, pod := range encoded {
 			option.Pods = append(option.Pods, pods.add(pod))
 		}

@@ -64,7 +64,8 @@ func TestRequests(t *testing.T) {
 	}{
 		"nothing": {&grpcexpanderpb.BestOptionsRequest{}, "; 0 pods, 0 nodes"},
 		"shared pods are decoded once": {&grpcexpanderpb.BestOptionsRequest{
-			Options:      []*grpcexpanderpb.Option{{NodeGroupId: "a", NodeCount: 2, Debug: "d", PodBytes: [][]byte{p, q}}, {NodeGroupId: "b", PodBytes: [][]byte{q}}},
+			Options: []*grpcexpanderpb.Option{{NodeGroupId: "a", NodeCount: 2, Debug: "d", PodBytes: [][]byte{p, q}},
+				{NodeGroupId: "b", PodBytes: [][]byte{q}}},
 			NodeBytesMap: map[string][]byte{"a": nil, "c": nil},
 		}, "a+2 d[p q] b+0 [q]; 2 pods, 2 nodes"},
 		"1.33": {&grpcexpanderpb.BestOptionsRequest{
@@ -213,7 +214,8 @@ func roundTrip(t *testing.T, text []byte, first, second proto.Message) {
 // TestWire pins field numbers by bytes: tag, then value.
 func TestWire(t *testing.T) {
 	got, err := proto.Marshal(&grpcexpanderpb.BestOptionsRequest{
-		Options:      []*grpcexpanderpb.Option{{NodeGroupId: "a", NodeCount: 1, Debug: "d", Pod: [][]byte{[]byte("o")}, PodBytes: [][]byte{[]byte("n")}}},
+		Options: []*grpcexpanderpb.Option{{NodeGroupId: "a", NodeCount: 1, Debug: "d", Pod: [][]byte{[]byte("o")},
+			PodBytes: [][]byte{[]byte("n")}}},
 		NodeMap:      map[string][]byte{"o": {1}},
 		NodeBytesMap: map[string][]byte{"n": {2}},
 	})

@@ -76,7 +76,8 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	if j.member.Client == nil {
 		return fmt.Errorf("%w: what runs in %s cannot be seen without its kubeconfig", ErrUndrainable, j.name)
 	}
-	c := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable), metav1.Condition{Message: "no controller has probed it"})
+	c := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable),
+		metav1.Condition{Message: "no controller has probed it"})
 	if c.Status != metav1.ConditionTrue {
 		return fmt.Errorf("%w: the controllers do not reach %s: %s", ErrUndrainable, j.name, c.Message)
 	}
@@ -128,7 +129,8 @@ func (j *joiner) sayUnplaced(ctx context.Context, moved map[string]bool) error {
 	for i := range all {
 		f := &all[i]
 		if name := f.Namespace + "/" + f.Name; moved[name] && f.Status.Unplaced > 0 {
-			j.did("host", fmt.Sprintf("%d replicas of federatedreplicaset/%s, which no other cluster is able to run, or may,", f.Status.Unplaced, name), "not placed")
+			j.did("host", fmt.Sprintf("%d replicas of federatedreplicaset/%s, which no other cluster is able to run, or may,", f.Status.Unplaced,
+				name), "not placed")
 		}
 	}
 	return err
@@ -171,7 +173,8 @@ func (j *joiner) remaining(ctx context.Context) ([]Remaining, error) {
 			}
 			r.Replicas = max(r.Replicas, l.replicas)
 			for k := range pods.Items {
-				if p := &pods.Items[k]; p.Namespace == l.object.GetNamespace() && l.selector.Matches(labels.Set(p.Labels)) && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+				if p := &pods.Items[k]; p.Namespace == l.object.GetNamespace() && l.selector.Matches(labels.Set(p.Labels)) &&
+					p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
 					r.Pods++
 				}
 			}

@@ -37,13 +37,15 @@ func paris(t *testing.T, unplaced int32) *hostAndMember {
 	if err := w.host.Client.Get(t.Context(), client.ObjectKey{Name: "paris"}, m); err != nil {
 		t.Fatal(err)
 	}
-	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady})
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonReady})
 	m.Spec.Taints = []v1alpha1.ClusterTaint{{Key: "own", Effect: v1.TaintEffectNoSchedule}}
 	w.update(t, w.host.Client, m)
 	for _, of := range []string{"web", "other"} {
 		labels := map[string]string{"app": of, v1alpha1.LabelFederated: "true"}
 		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: of, Labels: labels, UID: types.UID("local-" + of), Annotations: map[string]string{v1alpha1.AnnotationFederatedUID: "uid-of-" + of},
+			Namespace: "shop", Name: of, Labels: labels, UID: types.UID("local-" + of),
+			Annotations: map[string]string{v1alpha1.AnnotationFederatedUID: "uid-of-" + of},
 		}}
 		set.Spec.Replicas, set.Spec.Selector = new(int32(3)), &metav1.LabelSelector{MatchLabels: map[string]string{"app": of}}
 		w.create(t, set)
@@ -91,7 +93,8 @@ func (w *hostAndMember) controllers(t *testing.T) {
 	w.update(t, w.host.Client, f)
 	for i := range 3 {
 		step()
-		if err := w.member.Client.Delete(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("web", i)}}); err != nil {
+		if err := w.member.Client.Delete(t.Context(),
+			&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("web", i)}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -139,7 +142,8 @@ func TestLeaveDrains(t *testing.T) {
 			t.Errorf("progress %s, want %s", got, want)
 		}
 		text := fmt.Sprint(steps)
-		for _, step := range []string{"{host membercluster/paris tainted evenkeel.dev/leaving:NoExecute}", "{host membercluster/paris deleted}", "{member replicaset/shop/web deleted}", "{member serviceaccount/evenkeel-member deleted}"} {
+		for _, step := range []string{"{host membercluster/paris tainted evenkeel.dev/leaving:NoExecute}", "{host membercluster/paris deleted}",
+			"{member replicaset/shop/web deleted}", "{member serviceaccount/evenkeel-member deleted}"} {
 			if !strings.Contains(text, step) {
 				t.Errorf("no %s in %s", step, text)
 			}
@@ -192,7 +196,8 @@ func TestLeaveRefusesToDrainWhatIsNotReached(t *testing.T) {
 	if _, err := Leave(t.Context(), w.host, Cluster{}, "paris", LeaveOptions{Drain: true}); !errors.Is(err, ErrUndrainable) {
 		t.Errorf("%v", err)
 	}
-	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonOffline, Message: "it hangs"})
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonOffline, Message: "it hangs"})
 	w.update(t, w.host.Client, m)
 	steps, err := Leave(t.Context(), w.host, w.member, "paris", LeaveOptions{Drain: true})
 	if !errors.Is(err, ErrUndrainable) || !strings.HasSuffix(err.Error(), "the controllers do not reach paris: it hangs") || len(steps) > 0 {

@@ -170,8 +170,10 @@ func (j *joiner) suits(ctx context.Context) error {
 		return fmt.Errorf("in the member: %s: %w", nameOf(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account}}), err)
 	}
 	if other := binding.Labels[labelHost]; other != "" && other != host {
-		return fmt.Errorf("%w: it is a member of another host, the cluster whose namespace kube-system has the UID %s, and two hosts would overwrite each other's objects: "+
-			"take it back there with evenkeel cluster leave, or, if that host is gone, delete clusterrolebinding/%s in the member", ErrUnsuitable, other, Account)
+		return fmt.Errorf("%w: it is a member of another host, the cluster whose namespace kube-system has the UID %s, and "+
+			"two hosts would overwrite each other's objects: "+
+			"take it back there with evenkeel cluster leave, or, if that host is gone, delete clusterrolebinding/%s in the member", ErrUnsuitable,
+			other, Account)
 	}
 	if host == member {
 		return fmt.Errorf("%w: the kubeconfigs of host and member lead to the same cluster", ErrUnsuitable)
@@ -183,9 +185,11 @@ func (j *joiner) suits(ctx context.Context) error {
 		other, uid := all.Items[i].Name, all.Items[i].Status.ClusterUID
 		switch {
 		case other != j.name && uid == member:
-			return fmt.Errorf("%w: it has joined already, as %s: use that name, or take it back with evenkeel cluster leave %s", ErrUnsuitable, other, other)
+			return fmt.Errorf("%w: it has joined already, as %s: use that name, or take it back with evenkeel cluster leave %s", ErrUnsuitable,
+				other, other)
 		case other == j.name && uid != "" && uid != member:
-			return fmt.Errorf("%w: %s is another cluster: use another name, or take it back with evenkeel cluster leave %s", ErrUnsuitable, other, other)
+			return fmt.Errorf("%w: %s is another cluster: use another name, or take it back with evenkeel cluster leave %s", ErrUnsuitable, other,
+				other)
 		}
 	}
 	return nil
@@ -264,7 +268,8 @@ func (j *joiner) newToken(ctx context.Context) (anchor string, _ *authentication
 // revoke deletes anchors, and ends their tokens with them.
 func (j *joiner) revoke(ctx context.Context, which func(*v1.Secret) bool) error {
 	var all v1.SecretList
-	if err := j.member.Client.List(ctx, &all, client.InNamespace(j.options.Namespace), client.MatchingLabels{labelAnchor: Account}); err != nil {
+	if err := j.member.Client.List(ctx, &all, client.InNamespace(j.options.Namespace),
+		client.MatchingLabels{labelAnchor: Account}); err != nil {
 		return fmt.Errorf("in the member: listing credentials to revoke: %w", err)
 	}
 	for i := range all.Items {

@@ -91,7 +91,8 @@ func (w *hostAndMember) role(t *testing.T) *rbacv1.ClusterRole {
 func objects(t *testing.T, c client.Client) string {
 	t.Helper()
 	out := ""
-	for _, list := range []client.ObjectList{&v1alpha1.MemberClusterList{}, &v1.SecretList{}, &v1.ServiceAccountList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.MemberClusterList{}, &v1.SecretList{}, &v1.ServiceAccountList{},
+		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}} {
 		if err := c.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,8 @@ func TestJoinAgainWhileTheControllersWrite(t *testing.T) {
 					Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 						if _, ok := o.(*v1alpha1.MemberCluster); ok && left > 0 {
 							left--
-							return apierrors.NewConflict(schema.GroupResource{Group: "evenkeel.dev", Resource: "memberclusters"}, o.GetName(), errors.New("the object has been modified"))
+							return apierrors.NewConflict(schema.GroupResource{Group: "evenkeel.dev", Resource: "memberclusters"}, o.GetName(),
+								errors.New("the object has been modified"))
 						}
 						return c.Update(ctx, o, opts...)
 					},
@@ -187,7 +189,10 @@ func TestJoinAgainWhileTheControllersWrite(t *testing.T) {
 				if err := w.member.Client.List(t.Context(), &anchors); err != nil {
 					t.Fatal(err)
 				}
-				if !slices.ContainsFunc(anchors.Items, func(a v1.Secret) bool { return strings.Contains(string(s.Data["kubeconfig"]), "token-for-"+a.Name) }) {
+				if !slices.ContainsFunc(anchors.Items, func(a v1.Secret) bool {
+					return strings.Contains(string(s.Data["kubeconfig"]), "token-for-"+
+						a.Name)
+				}) {
 					t.Error("the token that the host uses is revoked")
 				}
 			})
@@ -208,7 +213,8 @@ func TestJoinRefusesBeforeItChangesAnything(t *testing.T) {
 	}{
 		"the host itself": {joined("x", ""), func(w *hostAndMember) { w.member.Client = w.host.Client }, "lead to the same cluster"},
 		"another host": {joined("x", ""), func(w *hostAndMember) {
-			_ = w.member.Client.Create(context.Background(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account, Labels: map[string]string{labelHost: "other"}}})
+			_ = w.member.Client.Create(context.Background(),
+				&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account, Labels: map[string]string{labelHost: "other"}}})
 		}, "a member of another host, the cluster whose namespace kube-system has the UID other"},
 		"joined already":      {joined("rome", "member"), func(*hostAndMember) {}, "joined already, as rome"},
 		"the name is taken":   {joined("paris", "another"), func(*hostAndMember) {}, "paris is another cluster"},

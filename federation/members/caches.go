@@ -85,7 +85,8 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 }
 
 // follow starts an informer. It returns what is done when the handler has seen all that was there first.
-func (c *caches) follow(ctx context.Context, informer cache.SharedIndexInformer, trim cache.TransformFunc, changed cache.ResourceEventHandler) cache.DoneChecker {
+func (c *caches) follow(ctx context.Context, informer cache.SharedIndexInformer, trim cache.TransformFunc,
+	changed cache.ResourceEventHandler) cache.DoneChecker {
 	// None of these fails before it runs.
 	_ = informer.SetTransform(trim)
 	_ = informer.SetWatchErrorHandlerWithContext(c.failed)
@@ -137,7 +138,8 @@ func (c *caches) nodeChanged(before, now *v1.Node) {
 }
 
 func forbidden(what string) *Problem {
-	return problemOf(v1alpha1.ReasonForbidden, "the cluster does not allow to %s: evenkeel cluster join gives the rights that are needed", what)
+	return problemOf(v1alpha1.ReasonForbidden, "the cluster does not allow to %s: evenkeel cluster join gives the rights that are needed",
+		what)
 }
 
 // ready reports whether what was there first has been read, and what may not be read.

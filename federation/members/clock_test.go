@@ -39,7 +39,8 @@ func TestAClockThatIsOff(t *testing.T) {
 				if more, _ := p.Late(now, 2*time.Minute+time.Second); two != 1 || more != 0 {
 					t.Errorf("%d have waited for two minutes, and %d for longer", two, more)
 				}
-				if next, want := p.Next(time.Now(), 5*time.Minute), created.Add(5*time.Minute).Truncate(time.Second); next.Truncate(time.Second) != want {
+				if next, want := p.Next(time.Now(), 5*time.Minute),
+					created.Add(5*time.Minute).Truncate(time.Second); next.Truncate(time.Second) != want {
 					t.Errorf("next %s, want %s", next, want)
 				}
 				if got := c.HostTime(created.Add(off)); !got.Equal(created) {
@@ -68,7 +69,8 @@ func TestCredentialsThatExpireSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHostHarness(t, Options{})
 		defer w.end()
-		payload := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"iat":%d,"exp":%d}`, time.Now().Unix(), time.Now().Add(100*time.Minute).Unix()))
+		payload := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"iat":%d,"exp":%d}`, time.Now().Unix(),
+			time.Now().Add(100*time.Minute).Unix()))
 		token := "header." + payload + ".signature"
 		w.net.up(at("paris"), newServer("uid-of-paris", token))
 		w.join("paris", w.kubeconfigOf("paris", token))

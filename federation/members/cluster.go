@@ -80,7 +80,8 @@ func (c *Cluster) View() View {
 		return slices.ContainsFunc(spec.Taints, func(t v1alpha1.ClusterTaint) bool { return t.Effect == effect })
 	}
 	nodes, _ := c.caches.nodesKnown()
-	return View{state, c.cause, c.caches != nil, spec.Takeover, tainted(v1.TaintEffectNoSchedule), tainted(v1.TaintEffectNoExecute), c.caches, nodes}
+	return View{state, c.cause, c.caches != nil, spec.Takeover, tainted(v1.TaintEffectNoSchedule), tainted(v1.TaintEffectNoExecute), c.caches,
+		nodes}
 }
 
 // Name is the name of the MemberCluster.

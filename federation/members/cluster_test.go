@@ -317,8 +317,9 @@ func TestLabelsAndTaintsAreSeen(t *testing.T) {
 
 func replicaSet(name string, replicas int32) *appsv1.ReplicaSet {
 	r := &appsv1.ReplicaSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: ReplicaSet},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), ResourceVersion: "1", Labels: map[string]string{v1alpha1.LabelFederated: "true"}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: ReplicaSet},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), ResourceVersion: "1",
+			Labels: map[string]string{v1alpha1.LabelFederated: "true"}},
 	}
 	r.Spec.Replicas = &replicas
 	return r

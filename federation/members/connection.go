@@ -120,7 +120,8 @@ func httpClient(config *rest.Config, o *Options, wrap func(*http.Transport) http
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: authenticated, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+	return &http.Client{Transport: authenticated,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

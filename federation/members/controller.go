@@ -52,14 +52,16 @@ func (m *Members) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(profiles); err != nil {
 		return fmt.Errorf("adding the watch of ClusterProfiles: %w", err)
 	}
-	r := &reconciler{members: m, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("evenkeel-" + Name), profiles: profiles}
+	r := &reconciler{members: m, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("evenkeel-" + Name),
+		profiles: profiles}
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		For(&v1alpha1.MemberCluster{}).
 		Watches(&v1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
 		WatchesRawSource(m.triggers.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: passesAtATime,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](passes.FirstRetry, m.options.ProbeInterval),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](passes.FirstRetry,
+				m.options.ProbeInterval),
 		}).
 		Complete(r)
 }
@@ -227,7 +229,8 @@ func (r *reconciler) secret(ctx context.Context, name, key string) ([]byte, erro
 	case err != nil:
 		return nil, problemOf(v1alpha1.ReasonSecretNotFound, "there is no Secret %s in namespace %s: create it, or %s", name, namespace, remedy)
 	case len(secret.Data[key]) == 0:
-		return nil, problemOf(v1alpha1.ReasonSecretNotFound, "the Secret %s in namespace %s has no key %s: add it, or %s", name, namespace, key, remedy)
+		return nil, problemOf(v1alpha1.ReasonSecretNotFound, "the Secret %s in namespace %s has no key %s: add it, or %s", name, namespace, key,
+			remedy)
 	}
 	return secret.Data[key], nil
 }

@@ -163,7 +163,8 @@ func TestClusterIsJoinedOnce(t *testing.T) {
 
 // What may not be read is named, and read as soon as it may be.
 func TestMissingRightsAreNamed(t *testing.T) {
-	for denies, says := range map[string]string{"namespaces": "kube-system", "replicasets": "list and watch ReplicaSets", "pods": "list and watch Pods"} {
+	for denies, says := range map[string]string{"namespaces": "kube-system", "replicasets": "list and watch ReplicaSets",
+		"pods": "list and watch Pods"} {
 		t.Run(denies, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *hostHarness) {
 				s := newServer("uid-of-a", "token-of-a")

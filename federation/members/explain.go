@@ -62,7 +62,8 @@ func Explain(err error) string {
 	case is[x509.UnknownAuthorityError](err):
 		return "the certificate of the API server is not signed by the authority in the kubeconfig"
 	case is[x509.HostnameError](err):
-		return "the certificate of the API server is not for its address: join with an address that it is for (--server), or give the kubeconfig a tls-server-name"
+		return "the certificate of the API server is not for its address: join with an address that it is for (--server), or " +
+			"give the kubeconfig a tls-server-name"
 	case is[x509.CertificateInvalidError](err):
 		return "the certificate of the API server is not valid"
 	case is[tls.RecordHeaderError](err):

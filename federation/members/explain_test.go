@@ -51,9 +51,10 @@ func TestExplainNamesTheWay(t *testing.T) {
 	}
 	for says, err := range map[string]error{
 		"the proxy in the kubeconfig (proxy-url) refuses": refused,
-		"the proxy in the kubeconfig (proxy-url) cannot":  &url.Error{Op: "Get", Err: &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}},
-		"is not for its address: join with an address":    fmt.Errorf("tls: %w", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}),
-		"nothing listens at the address":                  &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"the proxy in the kubeconfig (proxy-url) cannot": &url.Error{Op: "Get",
+			Err: &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}},
+		"is not for its address: join with an address": fmt.Errorf("tls: %w", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}),
+		"nothing listens at the address":               &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
 	} {
 		if got := Explain(err); !strings.Contains(got, says) {
 			t.Errorf("%v: %s, want %s", err, got, says)

@@ -59,13 +59,15 @@ func newHostHarness(t *testing.T, o Options, objects ...client.Object) *hostHarn
 	w := &hostHarness{t: t, net: newNetwork(), events: events.NewFakeRecorder(100)}
 	w.host = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, system)...).
 		WithStatusSubresource(&v1alpha1.MemberCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			if m, ok := o.(*v1alpha1.MemberCluster); ok && w.stale.Load() != nil {
 				w.stale.Load().DeepCopyInto(m)
 				return nil
 			}
 			return c.Get(ctx, key, o, opts...)
-		}, SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		}, SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			w.writes.Add(1)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}}).Build()
@@ -140,7 +142,8 @@ func (w *hostHarness) end() {
 // join adds a MemberCluster with a Secret.
 func (w *hostHarness) join(name string, kubeconfig []byte) {
 	w.t.Helper()
-	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "member-" + name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
+	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "member-" + name},
+		Data: map[string][]byte{"kubeconfig": kubeconfig}}
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	m.Spec.KubeconfigSecretRef.Name = secret.Name
 	for _, o := range []client.Object{secret, m} {

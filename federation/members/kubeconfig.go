@@ -110,7 +110,9 @@ func unusable(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Probl
 		"client-key": user.ClientKey, "tokenFile": user.TokenFile,
 	} {
 		if path != "" {
-			return problemOf(v1alpha1.ReasonFileRefused, "the kubeconfig names a file in %s, which is never read: write the content into it, as kubectl config view --raw --flatten does, or %s", field, remedy)
+			return problemOf(v1alpha1.ReasonFileRefused,
+				"the kubeconfig names a file in %s, which is never read: write the content into it, as kubectl config view --raw --flatten does, or %s",
+				field, remedy)
 		}
 	}
 	server, err := url.Parse(cluster.Server)

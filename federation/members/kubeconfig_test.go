@@ -32,30 +32,51 @@ func TestReadKubeconfig(t *testing.T) {
 		says    string
 		expires time.Time
 	}{
-		"a token":             {change: func(*config) {}},
-		"a token that ends":   {change: func(c *config) { c.AuthInfos["u"].Token = jwt(noon.Add(time.Hour)) }, expires: noon.Add(time.Hour)},
-		"an expired token":    {change: func(c *config) { c.AuthInfos["u"].Token = jwt(noon) }, reason: v1alpha1.ReasonExpired, says: "expired on 2026-01-01T12:00:00Z"},
-		"a token like a JWT":  {change: func(c *config) { c.AuthInfos["u"].Token = "a.s3cr3t.c" }},
-		"a command":           {change: func(c *config) { c.AuthInfos["u"].Exec = &clientcmdapi.ExecConfig{Command: secret} }, reason: v1alpha1.ReasonPluginRefused, says: "(exec)"},
-		"a plugin":            {change: func(c *config) { c.AuthInfos["u"].AuthProvider = &clientcmdapi.AuthProviderConfig{Name: secret} }, reason: v1alpha1.ReasonPluginRefused, says: "(auth-provider)"},
-		"a file of a token":   {change: func(c *config) { c.AuthInfos["u"].TokenFile = "/" + secret }, reason: v1alpha1.ReasonFileRefused, says: "tokenFile"},
-		"a certificate file":  {change: func(c *config) { c.AuthInfos["u"].ClientCertificate = "/" + secret }, reason: v1alpha1.ReasonFileRefused, says: "client-certificate"},
-		"a key file":          {change: func(c *config) { c.AuthInfos["u"].ClientKey = "/" + secret }, reason: v1alpha1.ReasonFileRefused, says: "client-key"},
-		"an authority file":   {change: func(c *config) { c.Clusters["c"].CertificateAuthority = "/" + secret }, reason: v1alpha1.ReasonFileRefused, says: "certificate-authority"},
-		"no context":          {change: func(c *config) { c.CurrentContext = "" }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no current-context"},
-		"an unknown context":  {change: func(c *config) { c.CurrentContext = secret }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no context"},
-		"an unknown cluster":  {change: func(c *config) { c.Contexts["x"].Cluster = secret }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no cluster"},
-		"an unknown user":     {change: func(c *config) { c.Contexts["x"].AuthInfo = secret }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no user"},
-		"no server":           {change: func(c *config) { c.Clusters["c"].Server = "" }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no server"},
-		"no scheme":           {change: func(c *config) { c.Clusters["c"].Server = "s3cr3t:6443" }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no server"},
-		"plain http":          {change: func(c *config) { c.Clusters["c"].Server = "http://s3cr3t" }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "without https"},
-		"a password in it":    {change: func(c *config) { c.Clusters["c"].Server = "https://u:s3cr3t@a" }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "within the address"},
-		"no verification":     {change: func(c *config) { c.Clusters["c"].InsecureSkipTLSVerify = true }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "insecure-skip-tls-verify"},
-		"somebody else":       {change: func(c *config) { c.AuthInfos["u"].Impersonate = secret }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "(as)"},
-		"a group of others":   {change: func(c *config) { c.AuthInfos["u"].ImpersonateGroups = []string{secret} }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "(as)"},
-		"no credentials":      {change: func(c *config) { c.AuthInfos["u"].Token = "" }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "no credentials"},
-		"a wrong authority":   {change: func(c *config) { c.Clusters["c"].CertificateAuthorityData = []byte(secret) }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "certificate-authority-data"},
-		"a wrong certificate": {change: func(c *config) { c.AuthInfos["u"].ClientCertificateData = []byte(secret) }, reason: v1alpha1.ReasonInvalidKubeconfig, says: "client-certificate-data"},
+		"a token":           {change: func(*config) {}},
+		"a token that ends": {change: func(c *config) { c.AuthInfos["u"].Token = jwt(noon.Add(time.Hour)) }, expires: noon.Add(time.Hour)},
+		"an expired token": {change: func(c *config) { c.AuthInfos["u"].Token = jwt(noon) }, reason: v1alpha1.ReasonExpired,
+			says: "expired on 2026-01-01T12:00:00Z"},
+		"a token like a JWT": {change: func(c *config) { c.AuthInfos["u"].Token = "a.s3cr3t.c" }},
+		"a command": {change: func(c *config) { c.AuthInfos["u"].Exec = &clientcmdapi.ExecConfig{Command: secret} },
+			reason: v1alpha1.ReasonPluginRefused, says: "(exec)"},
+		"a plugin": {change: func(c *config) { c.AuthInfos["u"].AuthProvider = &clientcmdapi.AuthProviderConfig{Name: secret} },
+			reason: v1alpha1.ReasonPluginRefused, says: "(auth-provider)"},
+		"a file of a token": {change: func(c *config) { c.AuthInfos["u"].TokenFile = "/" + secret }, reason: v1alpha1.ReasonFileRefused,
+			says: "tokenFile"},
+		"a certificate file": {change: func(c *config) { c.AuthInfos["u"].ClientCertificate = "/" + secret }, reason: v1alpha1.ReasonFileRefused,
+			says: "client-certificate"},
+		"a key file": {change: func(c *config) { c.AuthInfos["u"].ClientKey = "/" + secret }, reason: v1alpha1.ReasonFileRefused,
+			says: "client-key"},
+		"an authority file": {change: func(c *config) { c.Clusters["c"].CertificateAuthority = "/" + secret },
+			reason: v1alpha1.ReasonFileRefused, says: "certificate-authority"},
+		"no context": {change: func(c *config) { c.CurrentContext = "" }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no current-context"},
+		"an unknown context": {change: func(c *config) { c.CurrentContext = secret }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no context"},
+		"an unknown cluster": {change: func(c *config) { c.Contexts["x"].Cluster = secret }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no cluster"},
+		"an unknown user": {change: func(c *config) { c.Contexts["x"].AuthInfo = secret }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no user"},
+		"no server": {change: func(c *config) { c.Clusters["c"].Server = "" }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no server"},
+		"no scheme": {change: func(c *config) { c.Clusters["c"].Server = "s3cr3t:6443" }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no server"},
+		"plain http": {change: func(c *config) { c.Clusters["c"].Server = "http://s3cr3t" }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "without https"},
+		"a password in it": {change: func(c *config) { c.Clusters["c"].Server = "https://u:s3cr3t@a" },
+			reason: v1alpha1.ReasonInvalidKubeconfig, says: "within the address"},
+		"no verification": {change: func(c *config) { c.Clusters["c"].InsecureSkipTLSVerify = true },
+			reason: v1alpha1.ReasonInvalidKubeconfig, says: "insecure-skip-tls-verify"},
+		"somebody else": {change: func(c *config) { c.AuthInfos["u"].Impersonate = secret }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "(as)"},
+		"a group of others": {change: func(c *config) { c.AuthInfos["u"].ImpersonateGroups = []string{secret} },
+			reason: v1alpha1.ReasonInvalidKubeconfig, says: "(as)"},
+		"no credentials": {change: func(c *config) { c.AuthInfos["u"].Token = "" }, reason: v1alpha1.ReasonInvalidKubeconfig,
+			says: "no credentials"},
+		"a wrong authority": {change: func(c *config) { c.Clusters["c"].CertificateAuthorityData = []byte(secret) },
+			reason: v1alpha1.ReasonInvalidKubeconfig, says: "certificate-authority-data"},
+		"a wrong certificate": {change: func(c *config) { c.AuthInfos["u"].ClientCertificateData = []byte(secret) },
+			reason: v1alpha1.ReasonInvalidKubeconfig, says: "client-certificate-data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, expires, err := ReadKubeconfig(kubeconfig(t, "https://a.example.com", secret, test.change), noon)
@@ -68,7 +89,8 @@ func TestReadKubeconfig(t *testing.T) {
 			checkProblem(t, err, test.reason, test.says)
 		})
 	}
-	for name, data := range map[string]string{"empty": "", "not YAML": "{s3cr3t", "a wrong type": "users: s3cr3t", "another kind": "kind: s3cr3t"} {
+	for name, data := range map[string]string{"empty": "", "not YAML": "{s3cr3t", "a wrong type": "users: s3cr3t",
+		"another kind": "kind: s3cr3t"} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := ReadKubeconfig([]byte(data), noon)
 			checkProblem(t, err, v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig")
@@ -94,8 +116,10 @@ func checkProblem(t *testing.T, err error, reason, says string) {
 // something that runs no command and reads no file.
 func FuzzReadKubeconfig(f *testing.F) {
 	f.Add([]byte("{}"))
-	f.Add([]byte("apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: https://a}}]\nusers: [{name: u, user: {token: s3cr3t}}]\n"))
-	f.Add([]byte("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: https://a}}]\nusers: [{name: u, user: {exec: {command: s3cr3t}}}]\n"))
+	f.Add([]byte("apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: c, user: " +
+		"u}}]\nclusters: [{name: c, cluster: {server: https://a}}]\nusers: [{name: u, user: {token: s3cr3t}}]\n"))
+	f.Add([]byte("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: " +
+		"{server: https://a}}]\nusers: [{name: u, user: {exec: {command: s3cr3t}}}]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		config, _, err := ReadKubeconfig(data, noon)
 		if err != nil {
@@ -105,7 +129,8 @@ func FuzzReadKubeconfig(f *testing.F) {
 			}
 			return
 		}
-		if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" || config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" {
+		if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" || config.CAFile != "" ||
+			config.CertFile != "" || config.KeyFile != "" {
 			t.Fatalf("%+v", config)
 		}
 		if _, err := clientcmd.Load(data); err != nil {

@@ -25,13 +25,17 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_member_")
 	m := &Metrics{
-		set:     set,
-		state:   set.Gauge("state", "1 for the state that a member cluster is in, 0 for the others, by cluster and state.", "cluster", "state"),
-		probes:  set.Counter("probes_total", "Probes of member clusters, by cluster and result.", "cluster", "result"),
-		latency: set.Histogram("request_duration_seconds", "Time that calls to member clusters took, without probes and watches, by cluster and HTTP method.", prometheus.ExponentialBuckets(0.001, 4, 8), "cluster", "method"),
+		set:    set,
+		state:  set.Gauge("state", "1 for the state that a member cluster is in, 0 for the others, by cluster and state.", "cluster", "state"),
+		probes: set.Counter("probes_total", "Probes of member clusters, by cluster and result.", "cluster", "result"),
+		latency: set.Histogram("request_duration_seconds",
+			"Time that calls to member clusters took, without probes and watches, by cluster and HTTP method.",
+			prometheus.ExponentialBuckets(0.001, 4, 8), "cluster", "method"),
 		waiting: set.Gauge("waiting_writes", "Writes of local objects that wait for one before, by cluster.", "cluster"),
-		expiry:  set.Gauge("credentials_expiry_timestamp_seconds", "When the credentials of a member cluster expire, in seconds since 1970, by cluster.", "cluster"),
-		skew:    set.Gauge("clock_skew_seconds", "By how much the clock of a member cluster is ahead of that of the controllers; 0 for less than five seconds, by cluster.", "cluster"),
+		expiry: set.Gauge("credentials_expiry_timestamp_seconds",
+			"When the credentials of a member cluster expire, in seconds since 1970, by cluster.", "cluster"),
+		skew: set.Gauge("clock_skew_seconds",
+			"By how much the clock of a member cluster is ahead of that of the controllers; 0 for less than five seconds, by cluster.", "cluster"),
 	}
 	return m, set.Register(registerer)
 }

@@ -17,7 +17,8 @@ import (
 // aPod belongs to a ReplicaSet, and was created at noon.
 func aPod(name, owner string, change ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon), Labels: map[string]string{v1alpha1.LabelFederated: "true"},
+		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon),
+		Labels:          map[string]string{v1alpha1.LabelFederated: "true"},
 		OwnerReferences: []metav1.OwnerReference{{Kind: ReplicaSet, Name: owner, Controller: ptr.To(true)}},
 	}}
 	for _, c := range change {
@@ -28,7 +29,8 @@ func aPod(name, owner string, change ...func(*v1.Pod)) *v1.Pod {
 
 func condition(kind v1.PodConditionType, status v1.ConditionStatus, after time.Duration) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(after))})
+		p.Status.Conditions = append(p.Status.Conditions,
+			v1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(after))})
 	}
 }
 
@@ -40,7 +42,8 @@ func running(p *v1.Pod) {
 
 func crashing(p *v1.Pod) {
 	running(p)
-	p.Status.ContainerStatuses = []v1.ContainerStatus{{RestartCount: 7, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{RestartCount: 7,
+		State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
 }
 
 func TestPods(t *testing.T) {
@@ -75,11 +78,13 @@ func TestPods(t *testing.T) {
 		"those that end do not count": {
 			[]*v1.Pod{
 				aPod("a", "web", func(p *v1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }),
-				aPod("b", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), aPod("c", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }),
+				aPod("b", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }),
+				aPod("c", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }),
 			}, "0 0 0 [] []",
 		},
 		"those of others do not count": {
-			[]*v1.Pod{aPod("a", "other"), aPod("b", "web", func(p *v1.Pod) { p.OwnerReferences = nil }), aPod("d", "web", func(p *v1.Pod) { p.Labels = nil }), aPod("c", "web", func(p *v1.Pod) { p.Labels["pod-template-hash"] = "x" })},
+			[]*v1.Pod{aPod("a", "other"), aPod("b", "web", func(p *v1.Pod) { p.OwnerReferences = nil }),
+				aPod("d", "web", func(p *v1.Pod) { p.Labels = nil }), aPod("c", "web", func(p *v1.Pod) { p.Labels["pod-template-hash"] = "x" })},
 			"1 0 0 [0s] []", // the hash is not that of its owner
 		},
 	} {
@@ -154,8 +159,10 @@ func TestTallyCountsAsAnOracle(t *testing.T) {
 				tally.forget(name)
 			} else {
 				p := aPod(name, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
-					rapid.SampledFrom([]func(*v1.Pod){onNode, running, crashing, func(*v1.Pod) {}, func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }}).Draw(t, "kind"),
-					condition(v1.PodScheduled, rapid.SampledFrom([]v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse}).Draw(t, "scheduled"), time.Duration(rapid.IntRange(0, 9).Draw(t, "since"))*time.Second),
+					rapid.SampledFrom([]func(*v1.Pod){onNode, running, crashing, func(*v1.Pod) {},
+						func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }}).Draw(t, "kind"),
+					condition(v1.PodScheduled, rapid.SampledFrom([]v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse}).Draw(t, "scheduled"),
+						time.Duration(rapid.IntRange(0, 9).Draw(t, "since"))*time.Second),
 					condition(v1.PodReady, rapid.SampledFrom([]v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse}).Draw(t, "ready"), time.Second))
 				pods[name] = p
 				count(tally, p)

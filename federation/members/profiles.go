@@ -68,7 +68,8 @@ func (p *profiles) Start(ctx context.Context) error {
 	}) != nil {
 		return nil // the program ends
 	}
-	informer := dynamicinformer.NewFilteredDynamicSharedInformerFactory(p.client, 0, p.members.options.Namespace, nil).ForResource(kind.Resource).Informer()
+	informer := dynamicinformer.NewFilteredDynamicSharedInformerFactory(p.client, 0, p.members.options.Namespace,
+		nil).ForResource(kind.Resource).Informer()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { informer.RunWithContext(ctx) })
@@ -135,14 +136,17 @@ func (r *reconciler) ofProfile(ctx context.Context, name string) ([]byte, error)
 	profile, known := r.profiles.get(name)
 	switch {
 	case !known:
-		return nil, problemOf(v1alpha1.ReasonProfileUnusable, "the host has no ClusterProfiles, or they may not be read: install that kind, or refer to a Secret instead")
+		return nil, problemOf(v1alpha1.ReasonProfileUnusable,
+			"the host has no ClusterProfiles, or they may not be read: install that kind, or refer to a Secret instead")
 	case profile == nil:
-		return nil, problemOf(v1alpha1.ReasonProfileUnusable, "there is no ClusterProfile %s in namespace %s: create it, or delete this MemberCluster", name, r.members.options.Namespace)
+		return nil, problemOf(v1alpha1.ReasonProfileUnusable,
+			"there is no ClusterProfile %s in namespace %s: create it, or delete this MemberCluster", name, r.members.options.Namespace)
 	}
 	access := accessOf(profile)
 	if access == nil {
 		return nil, problemOf(v1alpha1.ReasonProfileUnusable,
-			"ClusterProfile %s has no access provider %s: add it, or %s; access providers that run a command are never used", name, secretReader, remedy)
+			"ClusterProfile %s has no access provider %s: add it, or %s; access providers that run a command are never used", name, secretReader,
+			remedy)
 	}
 	token, err := r.secret(ctx, name, tokenKey)
 	if err != nil {

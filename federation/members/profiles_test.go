@@ -80,7 +80,8 @@ func TestClusterProfileIsAMember(t *testing.T) {
 				w.poke("p") // the MemberCluster that was made
 				w.after(time.Second)
 				w.says("p", "Reachable=Unknown/NoCredentials CredentialsValid=False/SecretNotFound")
-				token := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "p"}, Data: map[string][]byte{"token": []byte("token-of-p")}}
+				token := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "p"},
+					Data: map[string][]byte{"token": []byte("token-of-p")}}
 				if err := w.host.Create(t.Context(), token); err != nil {
 					t.Fatal(err)
 				}
@@ -139,9 +140,11 @@ func TestClusterProfileDoesNotReplaceAMemberCluster(t *testing.T) {
 // Whatever its fields hold, a ClusterProfile ends in a condition, not in a crash.
 func TestMalformedClusterProfile(t *testing.T) {
 	for name, status := range map[string]any{
-		"nothing": nil, "a text": "x", "no list": map[string]any{"accessProviders": "x"}, "a list of texts": map[string]any{"accessProviders": []any{"x", nil}},
-		"no cluster":   map[string]any{"accessProviders": []any{map[string]any{"name": secretReader}}},
-		"wrong fields": map[string]any{"accessProviders": []any{map[string]any{"name": secretReader, "cluster": map[string]any{"server": true, "certificate-authority-data": "%"}}}},
+		"nothing": nil, "a text": "x", "no list": map[string]any{"accessProviders": "x"},
+		"a list of texts": map[string]any{"accessProviders": []any{"x", nil}},
+		"no cluster":      map[string]any{"accessProviders": []any{map[string]any{"name": secretReader}}},
+		"wrong fields": map[string]any{"accessProviders": []any{map[string]any{"name": secretReader,
+			"cluster": map[string]any{"server": true, "certificate-authority-data": "%"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := profile("p", "accessProviders")

@@ -21,8 +21,9 @@ func aNode(name string, change ...func(*v1.Node)) *v1.Node {
 	n := &v1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: v1.NodeStatus{
-			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("32Gi"), v1.ResourcePods: resource.MustParse("110")},
-			Conditions:  []v1.NodeCondition{{Type: v1.NodeMemoryPressure}, {Type: v1.NodeReady, Status: v1.ConditionTrue}},
+			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("32Gi"),
+				v1.ResourcePods: resource.MustParse("110")},
+			Conditions: []v1.NodeCondition{{Type: v1.NodeMemoryPressure}, {Type: v1.NodeReady, Status: v1.ConditionTrue}},
 		},
 	}
 	for _, c := range change {
@@ -132,7 +133,8 @@ func TestRoomThatMayNotBeRead(t *testing.T) {
 		w.fix("paris", true)
 		w.after(time.Second)
 		status, reason, message := w.roomCondition("paris")
-		if status != metav1.ConditionFalse || reason != v1alpha1.ReasonForbidden || !strings.Contains(message, "list and watch nodes: evenkeel cluster join with --fixed-nodes") {
+		if status != metav1.ConditionFalse || reason != v1alpha1.ReasonForbidden ||
+			!strings.Contains(message, "list and watch nodes: evenkeel cluster join with --fixed-nodes") {
 			t.Errorf("%s %s %s", status, reason, message)
 		}
 		w.says("paris", fine)

@@ -18,11 +18,13 @@ func Rules(fixedNodes bool) []rbacv1.PolicyRule {
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
 		},
 		{APIGroups: []string{v1.GroupName}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{v1.GroupName}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"}},
+		{APIGroups: []string{v1.GroupName}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem},
+			Verbs: []string{"get"}},
 		{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
 	if fixedNodes {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{v1.GroupName}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}})
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{v1.GroupName}, Resources: []string{"nodes"},
+			Verbs: []string{"get", "list", "watch"}})
 	}
 	return rules
 }

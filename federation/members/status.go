@@ -71,7 +71,8 @@ func (c *Cluster) reachable(state State) metav1.Condition {
 	case Offline:
 		out.Status, out.Message = metav1.ConditionFalse, lost+"; its replicas belong elsewhere until it returns"
 	case Stabilizing:
-		out.Status, out.Message = metav1.ConditionFalse, fmt.Sprintf("the cluster answers again; it counts as returned when it has done so for %s", c.options.StabilizationTime)
+		out.Status, out.Message = metav1.ConditionFalse,
+			fmt.Sprintf("the cluster answers again; it counts as returned when it has done so for %s", c.options.StabilizationTime)
 	}
 	if c.problem != nil && state != Ready && state != Stabilizing {
 		out.Reason = v1alpha1.ReasonNoCredentials
@@ -102,7 +103,8 @@ func (c *Cluster) credentials(now time.Time) metav1.Condition {
 
 // roomKnown is the condition of that name.
 func (c *Cluster) roomKnown() metav1.Condition {
-	out := metav1.Condition{Type: v1alpha1.ConditionRoomKnown, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUnchecked, Message: "the nodes have not been read yet"}
+	out := metav1.Condition{Type: v1alpha1.ConditionRoomKnown, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUnchecked,
+		Message: "the nodes have not been read yet"}
 	switch known, denied := c.caches.nodesKnown(); {
 	case known:
 		out.Status, out.Reason, out.Message = metav1.ConditionTrue, v1alpha1.ReasonNodesRead, "the nodes and what their pods request are known"

@@ -91,7 +91,8 @@ func BenchmarkPodsRead(b *testing.B) {
 func BenchmarkPodChanges(b *testing.B) {
 	manyPods(b, func(b *testing.B, tally *counting, _ int) {
 		pod := [2]*v1.Pod{
-			aPod("0", "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)), aPod("0", "web", running, condition(v1.PodReady, v1.ConditionFalse, time.Minute)),
+			aPod("0", "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)),
+			aPod("0", "web", running, condition(v1.PodReady, v1.ConditionFalse, time.Minute)),
 		}
 		for i := 1; b.Loop(); i++ {
 			_ = tally.of[Local{ReplicaSet, "shop", "web"}]

@@ -47,7 +47,8 @@ func (c *Controller) Name() string { return Name }
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	r := &reconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action},
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name),
+			Action: action},
 		members: c.members, metrics: c.options.Metrics, clock: clock.RealClock{},
 		triggers: &c.triggers, begun: sync.OnceValue(clock.RealClock{}.Now),
 	}

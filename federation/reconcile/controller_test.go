@@ -59,7 +59,8 @@ func TestObjectsAreCheckedAtOnce(t *testing.T) {
 		return changed().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 	}
 	if !changed().Create(event.CreateEvent{Object: before}) || !changed().Delete(event.DeleteEvent{Object: before}) ||
-		!update(func(f *v1alpha1.FederatedReplicaSet) { f.Generation++ }) || !update(func(f *v1alpha1.FederatedReplicaSet) { f.Annotations = map[string]string{"a": "b"} }) {
+		!update(func(f *v1alpha1.FederatedReplicaSet) { f.Generation++ }) ||
+		!update(func(f *v1alpha1.FederatedReplicaSet) { f.Annotations = map[string]string{"a": "b"} }) {
 		t.Error("a change does not lead to a pass")
 	}
 	if update(func(f *v1alpha1.FederatedReplicaSet) { f.Status.Replicas++ }) {

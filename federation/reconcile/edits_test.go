@@ -96,7 +96,8 @@ func (m *slow) act(size int) {
 	}
 	for range size - len(there) {
 		m.pods++
-		m.store(fmt.Sprintf("/api/v1/namespaces/shop/pods/web-%d", m.pods), &unstructured.Unstructured{Object: podOf(m.objects[local], m.pods, true)})
+		m.store(fmt.Sprintf("/api/v1/namespaces/shop/pods/web-%d", m.pods),
+			&unstructured.Unstructured{Object: podOf(m.objects[local], m.pods, true)})
 	}
 	if size == asked {
 		m.observed(local)

@@ -91,7 +91,8 @@ func (m *lateMember) write(now int, w federation.Write) {
 func (m *lateMember) seen(now int, known *memory, in *federation.Input) federation.Cluster {
 	object, pods := m.history[max(0, now-m.objects)], m.history[max(0, now-m.pods)]
 	l := federation.Local{Exists: true, Replicas: object.size, Written: &object.size, Revision: federation.Revision(&in.Spec), RolledOut: true}
-	l = known.read(shop, m.name, l, identity{version: fmt.Sprint(object.version), acted: object.acted == object.version}, &podhealth.Timer{Now: in.Now})
+	l = known.read(shop, m.name, l, identity{version: fmt.Sprint(object.version), acted: object.acted == object.version},
+		&podhealth.Timer{Now: in.Now})
 	normal, act := federation.Timeouts(&in.Spec)
 	counts := podhealth.Counts{Existing: pods.existing, Running: pods.runs, Ready: pods.runs}
 	l.Normal, l.Act = counts, counts
@@ -116,7 +117,8 @@ func newLateWorld(t *testing.T, seed uint64) *lateWorld {
 	w.in.Spec.LocalKind, w.in.Spec.Replicas = v1alpha1.LocalReplicaSet, ptr.To[int32](24)
 	for _, name := range []string{"a", "b", "c"} {
 		upTo := func(d time.Duration) int { return 1 + w.r.IntN(int(d/tick)) }
-		m := &lateMember{name: name, r: w.r, written: upTo(500 * time.Millisecond), reacts: upTo(3 * time.Second), starts: upTo(time.Second), objects: upTo(time.Second)}
+		m := &lateMember{name: name, r: w.r, written: upTo(500 * time.Millisecond), reacts: upTo(3 * time.Second), starts: upTo(time.Second),
+			objects: upTo(time.Second)}
 		m.pods = w.r.IntN(m.objects + int(time.Second/tick))
 		m.now = seenLate{version: 1, acted: 1, size: 8}
 		m.ready = make([]int, 8)

@@ -75,7 +75,8 @@ type identity struct {
 // seen is what was found of a local object in a cluster, without its pods. Its content is that of its revision
 // if its template is what the cluster made of it, as the status says. What may not be overwritten there is
 // not the local object: to write it fails, and says why.
-func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, status *v1alpha1.FederatedReplicaSetStatus) (l federation.Local, id identity) {
+func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet,
+	status *v1alpha1.FederatedReplicaSetStatus) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
 	var template *v1.PodTemplateSpec
 	if kindOf(f) == members.Deployment {

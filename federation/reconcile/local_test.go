@@ -44,7 +44,8 @@ func TestLocalOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"apiVersion":"apps/v1","kind":"Deployment",` +
-		`"metadata":{"annotations":{"evenkeel.dev/federated-replicas":"7","evenkeel.dev/federated-revision":"` + federation.Revision(&web().Spec) + `","evenkeel.dev/federated-uid":"u1"},` +
+		`"metadata":{"annotations":{"evenkeel.dev/federated-replicas":"7","evenkeel.dev/federated-revision":"` +
+		federation.Revision(&web().Spec) + `","evenkeel.dev/federated-uid":"u1"},` +
 		`"labels":{"evenkeel.dev/federated":"true","team":"shop"},"name":"web","namespace":"shop"},` +
 		`"spec":{"replicas":7,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"annotations":{"a":"b"},"labels":{"app":"web","evenkeel.dev/federated":"true"}},` +
 		`"spec":{"afterTomorrow":{"x":1},"containers":[{"image":"web:1","name":"web","resources":{"requests":{"cpu":"1000m"}}}]}}}}`
@@ -89,7 +90,8 @@ func TestWhatWasSent(t *testing.T) {
 		if got := m.read(key, "a", old, identity{version: c.version}, &timer); got.Replicas != c.want {
 			t.Errorf("%s: %d, want %d", name, got.Replicas, c.want)
 		}
-		if end := now.Add(patience + 1); c.want == 5 && !timer.Next.Equal(end) || c.want == 3 && !timer.Next.IsZero() { // then a pass is made, whatever else happens
+		if end := now.Add(patience + 1); c.want == 5 && !timer.Next.Equal(end) || c.want == 3 &&
+			!timer.Next.IsZero() { // then a pass is made, whatever else happens
 			t.Errorf("%s: next at %v", name, timer.Next)
 		}
 	}

@@ -31,23 +31,31 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_federation_")
 	m := &Metrics{
-		set:     set,
-		phases:  set.Histogram("pass_duration_seconds", "Time that passes over FederatedReplicaSets took, by phase. Writes are sent by a pass, and made after it.", prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
-		passes:  set.Counter("passes_total", "Passes over FederatedReplicaSets, by result: unchanged, stored (the status), written (local objects), conflict, failure.", "result"),
-		writes:  set.Counter("writes_total", "Local objects written, by cluster and result.", "cluster", "result"),
-		latency: set.Histogram("write_duration_seconds", "Time from the decision to write a local object until it was written, or could not be, by cluster and verb.", prometheus.ExponentialBuckets(0.001, 4, 8), "cluster", "verb"),
-		moves:   set.Counter("moves_total", "Running replicas that left a cluster for another one.").WithLabelValues(),
+		set: set,
+		phases: set.Histogram("pass_duration_seconds",
+			"Time that passes over FederatedReplicaSets took, by phase. Writes are sent by a pass, and made after it.",
+			prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
+		passes: set.Counter("passes_total",
+			"Passes over FederatedReplicaSets, by result: unchanged, stored (the status), written (local objects), conflict, failure.", "result"),
+		writes: set.Counter("writes_total", "Local objects written, by cluster and result.", "cluster", "result"),
+		latency: set.Histogram("write_duration_seconds",
+			"Time from the decision to write a local object until it was written, or could not be, by cluster and verb.",
+			prometheus.ExponentialBuckets(0.001, 4, 8), "cluster", "verb"),
+		moves: set.Counter("moves_total", "Running replicas that left a cluster for another one.").WithLabelValues(),
 	}
-	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by FederatedReplicaSet.", func(s v1alpha1.FederatedReplicaSetStatus) float64 { return float64(s.AskedReplicas) })
-	m.gauges.Add(set, "unplaced_replicas", "Replicas that no cluster is able to run, or may, by FederatedReplicaSet.", func(s v1alpha1.FederatedReplicaSetStatus) float64 { return float64(s.Unplaced) })
-	m.gauges.Add(set, "blocked_clusters", "Clusters that are known to be able to run only so many replicas, by FederatedReplicaSet.", func(s v1alpha1.FederatedReplicaSetStatus) (n float64) {
-		for _, c := range s.Clusters {
-			if c.Capacity != nil {
-				n++
+	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by FederatedReplicaSet.",
+		func(s v1alpha1.FederatedReplicaSetStatus) float64 { return float64(s.AskedReplicas) })
+	m.gauges.Add(set, "unplaced_replicas", "Replicas that no cluster is able to run, or may, by FederatedReplicaSet.",
+		func(s v1alpha1.FederatedReplicaSetStatus) float64 { return float64(s.Unplaced) })
+	m.gauges.Add(set, "blocked_clusters", "Clusters that are known to be able to run only so many replicas, by FederatedReplicaSet.",
+		func(s v1alpha1.FederatedReplicaSetStatus) (n float64) {
+			for _, c := range s.Clusters {
+				if c.Capacity != nil {
+					n++
+				}
 			}
-		}
-		return n
-	})
+			return n
+		})
 	metricset.Preset(m.phases, []string{phaseObserve, phaseDecide, phaseStore, phaseSend})
 	metricset.Preset(m.passes, []string{unchanged, stored, written, passes.Conflicted, passes.Failed})
 	return m, set.Register(registerer)

@@ -49,7 +49,8 @@ func TestMetricsAreForgotten(t *testing.T) {
 		m.gauges.See(key, v1alpha1.FederatedReplicaSetStatus{AskedReplicas: 3})
 		m.wrote(federation.Write{Cluster: cluster, Create: true, Content: true}, time.Second, nil)
 		m.wrote(federation.Write{Cluster: cluster}, time.Second, errors.New("no"))
-		if all := strings.Join(seriesOf(t, registry), "\n"); !strings.Contains(all, "name="+key.Name+" namespace=shop") || !strings.Contains(all, "cluster="+cluster+" verb=create") {
+		if all := strings.Join(seriesOf(t, registry), "\n"); !strings.Contains(all, "name="+key.Name+" namespace=shop") ||
+			!strings.Contains(all, "cluster="+cluster+" verb=create") {
 			t.Fatalf("nothing about %s and %s in\n%s", key, cluster, all)
 		}
 		m.set.ForgetObject(key)
@@ -89,7 +90,8 @@ evenkeel_federation_writes_total{cluster="a",result="conflict"} 1
 evenkeel_federation_writes_total{cluster="a",result="failure"} 1
 evenkeel_federation_writes_total{cluster="a",result="success"} 3
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_federation_moves_total", "evenkeel_federation_writes_total"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_federation_moves_total",
+		"evenkeel_federation_writes_total"); err != nil {
 		t.Error(err)
 	}
 	all := strings.Join(seriesOf(t, registry), "\n")

@@ -63,15 +63,21 @@ func TestRefusedAndFailedWrites(t *testing.T) {
 		status  metav1.Status
 		refusal string
 	}{
-		"forbidden":    {http.StatusForbidden, metav1.Status{Reason: metav1.StatusReasonForbidden, Message: "exceeded quota: q"}, "exceeded quota: q"},
-		"invalid":      {http.StatusUnprocessableEntity, metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "spec.template: no"}, "spec.template: no"},
-		"no namespace": {http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: "namespaces shop not found", Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}}, "it has no namespace shop: create it there"},
-		"no reason":    {http.StatusBadRequest, metav1.Status{}, "the API server answered 400 Bad Request"},
-		"conflict":     {http.StatusConflict, metav1.Status{Reason: metav1.StatusReasonConflict}, "the API server answered 409 Conflict"},
-		"dead webhook": {http.StatusInternalServerError, metav1.Status{Reason: metav1.StatusReasonInternalError, Message: `failed calling webhook "quota.example.com"`}, `failed calling webhook "quota.example.com"`},
-		"busy":         {http.StatusTooManyRequests, metav1.Status{Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests"}, "too many requests"},
-		"timeout":      {http.StatusRequestTimeout, metav1.Status{Reason: metav1.StatusReasonTimeout}, "the API server answered 408 Timeout"},
-		"credentials":  {http.StatusUnauthorized, metav1.Status{Reason: metav1.StatusReasonUnauthorized}, "the API server answered 401 Unauthorized"},
+		"forbidden": {http.StatusForbidden, metav1.Status{Reason: metav1.StatusReasonForbidden, Message: "exceeded quota: q"},
+			"exceeded quota: q"},
+		"invalid": {http.StatusUnprocessableEntity, metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "spec.template: no"},
+			"spec.template: no"},
+		"no namespace": {http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: "namespaces shop not found",
+			Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}}, "it has no namespace shop: create it there"},
+		"no reason": {http.StatusBadRequest, metav1.Status{}, "the API server answered 400 Bad Request"},
+		"conflict":  {http.StatusConflict, metav1.Status{Reason: metav1.StatusReasonConflict}, "the API server answered 409 Conflict"},
+		"dead webhook": {http.StatusInternalServerError, metav1.Status{Reason: metav1.StatusReasonInternalError,
+			Message: `failed calling webhook "quota.example.com"`}, `failed calling webhook "quota.example.com"`},
+		"busy": {http.StatusTooManyRequests, metav1.Status{Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests"},
+			"too many requests"},
+		"timeout": {http.StatusRequestTimeout, metav1.Status{Reason: metav1.StatusReasonTimeout}, "the API server answered 408 Timeout"},
+		"credentials": {http.StatusUnauthorized, metav1.Status{Reason: metav1.StatusReasonUnauthorized},
+			"the API server answered 401 Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +92,8 @@ func TestRefusedAndFailedWrites(t *testing.T) {
 			f.ask(10)
 			f.until("refused", func() bool {
 				_, reason, message := f.condition(v1alpha1.ConditionSettled)
-				return reason == federation.ReasonRefused && strings.HasPrefix(message, "b did not take 5 replicas, 2 times") && strings.HasSuffix(message, ": "+c.refusal) && f.sizes() == "5 -"
+				return reason == federation.ReasonRefused && strings.HasPrefix(message, "b did not take 5 replicas, 2 times") &&
+					strings.HasSuffix(message, ": "+c.refusal) && f.sizes() == "5 -"
 			})
 			if r := f.get().Status.Clusters[1].Refused; !r.FirstTime.Before(&r.LastTime) {
 				t.Errorf("%+v", r)
@@ -126,7 +133,8 @@ func TestAnObjectOfAnotherUIDIsOverwritten(t *testing.T) {
 		t.Error(got)
 	}
 	o := a.get(local)
-	if o.GetUID() != "another" || o.GetAnnotations()[annotationOwner] != string(f.get().UID) || a.get(local).GetAnnotations()[annotationRevision] == "" {
+	if o.GetUID() != "another" || o.GetAnnotations()[annotationOwner] != string(f.get().UID) ||
+		a.get(local).GetAnnotations()[annotationRevision] == "" {
 		t.Errorf("%+v", o.Object["metadata"])
 	}
 }
@@ -135,9 +143,11 @@ func TestAnObjectOfAnotherUIDIsOverwritten(t *testing.T) {
 func TestADeletedObjectIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "a")
-	f.members["a"].put(local, map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{
-		"replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"app": "another"}}, "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "another"}}},
-	}})
+	f.members["a"].put(local, map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet",
+		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{
+			"replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"app": "another"}},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "another"}}},
+		}})
 	f.start()
 	f.ask(4)
 	f.settled("4")
@@ -377,7 +387,8 @@ func TestSeveralObjectsAtATime(t *testing.T) {
 			}
 			defer storing.Add(-1)
 			if passes.Load() == 1 { // it waits for another one
-				_ = wait.PollUntilContextTimeout(r.Context(), time.Millisecond, within, true, func(context.Context) (bool, error) { return passes.Load() > 1, nil })
+				_ = wait.PollUntilContextTimeout(r.Context(), time.Millisecond, within, true,
+					func(context.Context) (bool, error) { return passes.Load() > 1, nil })
 			}
 		}
 		return 0, metav1.Status{}

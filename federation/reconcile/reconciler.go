@@ -142,7 +142,8 @@ func (r *reconciler) reading(f *v1alpha1.FederatedReplicaSet) bool {
 }
 
 // observe is all that a decision depends on. The timer collects when what is known now counts no more.
-func (r *reconciler) observe(ctx context.Context, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus, t *podhealth.Timer) (federation.Input, error) {
+func (r *reconciler) observe(ctx context.Context, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus,
+	t *podhealth.Timer) (federation.Input, error) {
 	key := client.ObjectKeyFromObject(f)
 	in := federation.Input{Key: key.String(), Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: status, Now: t.Now}
 	var all v1alpha1.MemberClusterList
@@ -200,7 +201,8 @@ func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) pod
 
 // writes are the reasons of events about writes, which are recorded when the writes are made.
 var writes = []string{
-	federation.ReasonCreated, federation.ReasonDeleted, federation.ReasonOverwritten, federation.ReasonRescaled, federation.ReasonMoved, federation.ReasonRolledOut,
+	federation.ReasonCreated, federation.ReasonDeleted, federation.ReasonOverwritten, federation.ReasonRescaled, federation.ReasonMoved,
+	federation.ReasonRolledOut,
 }
 
 // eventsOf are the events about the writes to a cluster, or all others.
@@ -297,7 +299,8 @@ func (r *reconciler) clear(ctx context.Context, f *v1alpha1.FederatedReplicaSet)
 	}
 	status := *f.Status.DeepCopy()
 	status.Conditions = podhealth.Conditions(f.Status.Conditions, []metav1.Condition{
-		podhealth.Condition(v1alpha1.ConditionSettled, false, federation.ReasonDeleting, "local objects are still to be deleted in "+strings.Join(left, ", ")),
+		podhealth.Condition(v1alpha1.ConditionSettled, false, federation.ReasonDeleting, "local objects are still to be deleted in "+
+			strings.Join(left, ", ")),
 	}, f.Generation, in.Now)
 	if err := passes.StoreStatus(ctx, r.client, f, &f.Status, status); err != nil {
 		return true, err

@@ -54,7 +54,8 @@ func newHost(t *testing.T, change func(*v1alpha1.FederatedReplicaSet)) *host {
 					h.writes++
 					return c.Patch(ctx, o, p, opts...)
 				},
-				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+					opts ...client.SubResourcePatchOption) error {
 					if h.refuses != nil {
 						return h.refuses
 					}
@@ -62,7 +63,8 @@ func newHost(t *testing.T, change func(*v1alpha1.FederatedReplicaSet)) *host {
 					return c.SubResource(sub).Patch(ctx, o, p, opts...)
 				},
 			}).Build(),
-		events: passes.Recorder{EventRecorder: events.NewFakeRecorder(100), Action: action}, members: members.New(members.Options{}), clock: clock.RealClock{},
+		events: passes.Recorder{EventRecorder: events.NewFakeRecorder(100), Action: action}, members: members.New(members.Options{}),
+		clock:    clock.RealClock{},
 		triggers: &passes.Triggers{}, begun: func() time.Time { return time.Time{} },
 	}
 	h.live = h.client
@@ -181,7 +183,8 @@ func TestDeletedObjectWaitsForItsClusters(t *testing.T) {
 		if err != nil || h.writes != 1 {
 			t.Fatalf("%d writes, %v", h.writes, err)
 		}
-		if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionSettled); c == nil || c.Reason != federation.ReasonDeleting || !strings.Contains(c.Message, "a (it cannot be reached") {
+		if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionSettled); c == nil || c.Reason != federation.ReasonDeleting ||
+			!strings.Contains(c.Message, "a (it cannot be reached") {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -50,7 +50,8 @@ func newServer() *server {
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
-	s.put("/api/v1/namespaces/kube-system", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system", "uid": s.URL}})
+	s.put("/api/v1/namespaces/kube-system", map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "kube-system", "uid": s.URL}})
 	return s
 }
 
@@ -81,7 +82,8 @@ func (s *server) store(path string, o *unstructured.Unstructured) {
 	if created := o.GetCreationTimestamp(); created.IsZero() {
 		o.SetCreationTimestamp(metav1.Now())
 	}
-	if before == nil || !apiequality.Semantic.DeepEqual(before.Object["spec"], o.Object["spec"]) || o.GetDeletionTimestamp() != nil && before.GetDeletionTimestamp() == nil {
+	if before == nil || !apiequality.Semantic.DeepEqual(before.Object["spec"], o.Object["spec"]) || o.GetDeletionTimestamp() != nil &&
+		before.GetDeletionTimestamp() == nil {
 		o.SetGeneration(o.GetGeneration() + 1)
 	}
 	what := "MODIFIED"
@@ -183,7 +185,8 @@ func reply(w http.ResponseWriter, code int, o any) {
 }
 
 func refuse(w http.ResponseWriter, code int, status metav1.Status) {
-	status.TypeMeta, status.Status, status.Code = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure, int32(code) //nolint:gosec // an HTTP status
+	status.TypeMeta, status.Status, status.Code = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure,
+		int32(code) //nolint:gosec // an HTTP status
 	reply(w, code, status)
 }
 
@@ -234,7 +237,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, kind string) {
 	}
 	group := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path[:strings.LastIndex(r.URL.Path, "/")], "/apis/"), "/api/")
 	reply(w, http.StatusOK, map[string]any{
-		"apiVersion": group, "kind": kinds[kind] + "List", "metadata": map[string]any{"resourceVersion": strconv.FormatInt(s.version, 10)}, "items": items,
+		"apiVersion": group, "kind": kinds[kind] + "List", "metadata": map[string]any{"resourceVersion": strconv.FormatInt(s.version, 10)},
+		"items": items,
 	})
 }
 
@@ -252,9 +256,10 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if initial {
-		see.events <- map[string]any{"type": "BOOKMARK", "object": map[string]any{"apiVersion": version, "kind": kinds[kind], "metadata": map[string]any{
-			"resourceVersion": strconv.FormatInt(s.version, 10), "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"},
-		}}}
+		see.events <- map[string]any{"type": "BOOKMARK", "object": map[string]any{"apiVersion": version, "kind": kinds[kind],
+			"metadata": map[string]any{
+				"resourceVersion": strconv.FormatInt(s.version, 10), "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"},
+			}}}
 	}
 	s.watchers = append(s.watchers, see)
 	s.mu.Unlock()
@@ -297,7 +302,8 @@ func (s *server) write(w http.ResponseWriter, r *http.Request) {
 	}
 	before := s.objects[path]
 	if before == nil && r.Method != http.MethodPost && r.Header.Get("Content-Type") != string(types.ApplyYAMLPatchType) {
-		refuse(w, http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: name + " not found", Details: &metav1.StatusDetails{Kind: kind}})
+		refuse(w, http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: name + " not found",
+			Details: &metav1.StatusDetails{Kind: kind}})
 		return
 	}
 	if r.Method == http.MethodDelete {
@@ -344,9 +350,10 @@ func (s *server) write(w http.ResponseWriter, r *http.Request) {
 // precondition says what keeps a patch from being made.
 func precondition(before, patch *unstructured.Unstructured) (int, metav1.Status) {
 	invalid := func(field string) (int, metav1.Status) {
-		return http.StatusUnprocessableEntity, metav1.Status{Reason: metav1.StatusReasonInvalid, Message: field + ": field is immutable", Details: &metav1.StatusDetails{
-			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: field, Message: "field is immutable"}},
-		}}
+		return http.StatusUnprocessableEntity, metav1.Status{Reason: metav1.StatusReasonInvalid, Message: field + ": field is immutable",
+			Details: &metav1.StatusDetails{
+				Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: field, Message: "field is immutable"}},
+			}}
 	}
 	if v := patch.GetResourceVersion(); v != "" && v != before.GetResourceVersion() {
 		return http.StatusConflict, metav1.Status{Reason: metav1.StatusReasonConflict, Message: "the object has been modified"}
@@ -355,7 +362,8 @@ func precondition(before, patch *unstructured.Unstructured) (int, metav1.Status)
 		return invalid("metadata.uid")
 	}
 	has, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
-	if wants, there, _ := unstructured.NestedMap(patch.Object, "spec", "selector"); there && !apiequality.Semantic.DeepEqual(has, wants) && before.GetKind() != "FederatedReplicaSet" {
+	if wants, there, _ := unstructured.NestedMap(patch.Object, "spec", "selector"); there && !apiequality.Semantic.DeepEqual(has, wants) &&
+		before.GetKind() != "FederatedReplicaSet" {
 		return invalid("spec.selector")
 	}
 	return 0, metav1.Status{}

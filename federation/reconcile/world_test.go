@@ -90,10 +90,12 @@ func (f *fleet) join(name string, m *server) {
 		f.t.Fatal(err)
 	}
 	f.host.put("/api/v1/namespaces/"+members.DefaultNamespace+"/secrets/member-"+name, object(f.t, &v1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: members.DefaultNamespace, Name: "member-" + name},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: members.DefaultNamespace,
+			Name: "member-" + name},
 		Data: map[string][]byte{"kubeconfig": kubeconfig},
 	}))
-	c := &v1alpha1.MemberCluster{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c := &v1alpha1.MemberCluster{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster},
+		ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.KubeconfigSecretRef.Name = "member-" + name
 	f.host.put("/apis/evenkeel.dev/v1alpha1/memberclusters/"+name, object(f.t, c))
 }
@@ -128,14 +130,17 @@ func (f *fleet) start() {
 	mapper.Add(v1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	mapper.Add(version.WithKind("FederatedReplicaSet"), meta.RESTScopeNamespace)
 	mapper.Add(version.WithKind(v1alpha1.KindMemberCluster), meta.RESTScopeRoot)
-	mgr, err := ctrl.NewManager(&rest.Config{Host: f.host.URL, TLSClientConfig: rest.TLSClientConfig{CAData: f.host.authority()}, QPS: -1}, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(), MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		Controller: config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 4},
-	})
+	mgr, err := ctrl.NewManager(&rest.Config{Host: f.host.URL, TLSClientConfig: rest.TLSClientConfig{CAData: f.host.authority()}, QPS: -1},
+		ctrl.Options{
+			Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+			MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+			Controller:     config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 4},
+		})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	m := members.New(members.Options{ProbeInterval: 50 * time.Millisecond, ProbeTimeout: within, CallTimeout: within, OfflineAfter: time.Minute, StabilizationTime: 100 * time.Millisecond})
+	m := members.New(members.Options{ProbeInterval: 50 * time.Millisecond, ProbeTimeout: within, CallTimeout: within,
+		OfflineAfter: time.Minute, StabilizationTime: 100 * time.Millisecond})
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{m, New(m, Options{})} {
 		if err := c.SetupWithManager(mgr); err != nil {
 			f.t.Fatal(err)
@@ -211,7 +216,8 @@ func podOf(o *unstructured.Unstructured, i int, runs bool) map[string]any {
 		"apiVersion": "v1", "kind": "Pod", "spec": node, "status": status,
 		"metadata": map[string]any{
 			"name": fmt.Sprintf("web-%d", i), "namespace": "shop", "labels": map[string]any{"app": "web", v1alpha1.LabelFederated: federated},
-			"ownerReferences": []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": string(o.GetUID()), "controller": true}},
+			"ownerReferences": []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": string(o.GetUID()),
+				"controller": true}},
 		},
 	}
 }
@@ -222,7 +228,8 @@ func (f *fleet) ask(replicas int32, change ...func(*v1alpha1.FederatedReplicaSet
 	set := web()
 	set.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "FederatedReplicaSet"}
 	set.UID, set.Spec.LocalKind, set.Spec.Replicas = "", v1alpha1.LocalReplicaSet, &replicas
-	set.Spec.Preferences = &v1alpha1.FederatedPreferences{Rebalance: true, Clusters: map[string]v1alpha1.FederatedPreference{"*": {ClusterPreference: v1alpha1.ClusterPreference{Weight: ptr.To[int32](1)}}}}
+	set.Spec.Preferences = &v1alpha1.FederatedPreferences{Rebalance: true,
+		Clusters: map[string]v1alpha1.FederatedPreference{"*": {ClusterPreference: v1alpha1.ClusterPreference{Weight: ptr.To[int32](1)}}}}
 	for _, c := range change {
 		c(set)
 	}
@@ -259,7 +266,8 @@ func (f *fleet) condition(kind string) (status bool, reason, message string) {
 // until waits for something.
 func (f *fleet) until(what string, holds func() bool) {
 	f.t.Helper()
-	err := wait.PollUntilContextTimeout(f.t.Context(), 5*time.Millisecond, within, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(f.t.Context(), 5*time.Millisecond, within, true,
+		func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		set := f.get()
 		f.t.Fatalf("not %s: %s\n%+v", what, f.sizes(), set.Status)

@@ -34,7 +34,8 @@ import (
 const owner = client.FieldOwner("evenkeel-federation")
 
 // send has a write made in the background.
-func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []podhealth.Event) {
+func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, w federation.Write,
+	about []podhealth.Event) {
 	c := r.members.Get(w.Cluster)
 	if c == nil {
 		return
@@ -103,9 +104,11 @@ func untouchable(o metav1.Object, f *v1alpha1.FederatedReplicaSet, takeover v1al
 	case o.GetDeletionTimestamp() != nil:
 		return leftAlone(fmt.Sprintf("the %s of that name there is being deleted", kindOf(f)))
 	case owner != nil:
-		return leftAlone(fmt.Sprintf("the %s of that name there belongs to %s %s and is left as it is: choose another name", kindOf(f), owner.Kind, owner.Name))
+		return leftAlone(fmt.Sprintf("the %s of that name there belongs to %s %s and is left as it is: choose another name", kindOf(f),
+			owner.Kind, owner.Name))
 	case takeover == v1alpha1.TakeoverNever && o.GetAnnotations()[annotationOwner] != string(f.UID):
-		return leftAlone(fmt.Sprintf("a %s of that name is there, which was not written for this object, and the MemberCluster has takeover: Never", kindOf(f)))
+		return leftAlone(fmt.Sprintf("a %s of that name is there, which was not written for this object, and the "+
+			"MemberCluster has takeover: Never", kindOf(f)))
 	}
 	return nil
 }
@@ -234,10 +237,12 @@ func remove(ctx context.Context, c client.Client, w order, o *unstructured.Unstr
 	case o.GetAnnotations()[annotationOwner] != string(w.of.UID), w.uid != "" && w.uid != o.GetUID():
 		return false, nil
 	case o.GetAnnotations()[annotationAdopted] == "" && metav1.GetControllerOfNoCopy(o) == nil:
-		return false, client.IgnoreNotFound(c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: ptr.To(o.GetUID())}))
+		return false, client.IgnoreNotFound(c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: ptr.To(o.GetUID())}))
 	}
 	marks := map[string]any{annotationOwner: nil, annotationAdopted: nil, annotationReplicas: nil, annotationRevision: nil}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": marks, "labels": map[string]any{v1alpha1.LabelFederated: nil}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": marks,
+		"labels": map[string]any{v1alpha1.LabelFederated: nil}}})
 	if err != nil {
 		return false, err
 	}

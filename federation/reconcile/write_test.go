@@ -26,7 +26,8 @@ import (
 func existing(owner string) *appsv1.Deployment {
 	labels := map[string]string{"app": "web"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	d.Spec.Template.Spec = v1.PodSpec{HostNetwork: true, Containers: []v1.Container{{Name: "web", Image: "web:0"}, {Name: "foreign", Image: "foreign:1"}}}
+	d.Spec.Template.Spec = v1.PodSpec{HostNetwork: true, Containers: []v1.Container{{Name: "web", Image: "web:0"},
+		{Name: "foreign", Image: "foreign:1"}}}
 	d.Spec.Replicas, d.Spec.Selector, d.Spec.Template.Labels = ptr.To[int32](3), &metav1.LabelSelector{MatchLabels: labels}, labels
 	if owner != "" {
 		d.Annotations = map[string]string{annotationOwner: owner}
@@ -59,11 +60,13 @@ func TestAnUnwatchedObjectIsOverwritten(t *testing.T) {
 		want    []podhealth.Event
 		adopted bool
 	}{
-		"missing":                        {nil, create, created, []podhealth.Event{created}, false},
-		"of another origin":              {[]client.Object{existing("")}, create, created, []podhealth.Event{federation.OverwroteForeign("a", 3)}, true},
-		"of another FederatedReplicaSet": {[]client.Object{existing("u2")}, create, created, []podhealth.Event{federation.OverwroteForeign("a", 3)}, false},
-		"its label was removed":          {[]client.Object{existing("u1")}, create, created, []podhealth.Event{changed}, false},
-		"watched":                        {[]client.Object{existing("u1")}, content, changed, []podhealth.Event{changed}, false},
+		"missing": {nil, create, created, []podhealth.Event{created}, false},
+		"of another origin": {[]client.Object{existing("")}, create, created, []podhealth.Event{federation.OverwroteForeign("a", 3)},
+			true},
+		"of another FederatedReplicaSet": {[]client.Object{existing("u2")}, create, created,
+			[]podhealth.Event{federation.OverwroteForeign("a", 3)}, false},
+		"its label was removed": {[]client.Object{existing("u1")}, create, created, []podhealth.Event{changed}, false},
+		"watched":               {[]client.Object{existing("u1")}, content, changed, []podhealth.Event{changed}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, f := member(c.objects...), web()
@@ -73,14 +76,16 @@ func TestAnUnwatchedObjectIsOverwritten(t *testing.T) {
 				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 			}
 			d := inMember(t, api)
-			if pod := d.Spec.Template.Spec; len(pod.Containers) != 1 || pod.Containers[0].Image != "web:1" || pod.HostNetwork || *d.Spec.Replicas != 5 {
+			if pod := d.Spec.Template.Spec; len(pod.Containers) != 1 || pod.Containers[0].Image != "web:1" || pod.HostNetwork ||
+				*d.Spec.Replicas != 5 {
 				t.Errorf("%+v", d.Spec)
 			}
 			if adopted := d.Annotations[annotationAdopted] != ""; adopted != c.adopted {
 				t.Errorf("%v", d.Annotations)
 			}
 			// The same again overwrites nothing, and says nothing.
-			if _, got, err := write(t.Context(), api, order{content, f, "", v1alpha1.TakeoverUnowned, []podhealth.Event{changed}}); err != nil || len(got) != 0 {
+			if _, got, err := write(t.Context(), api, order{content, f, "", v1alpha1.TakeoverUnowned, []podhealth.Event{changed}}); err != nil ||
+				len(got) != 0 {
 				t.Errorf("again: %+v, %v", got, err)
 			}
 		})
@@ -145,7 +150,8 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, want := inMember(t, c), existing("u1")
-	if *d.Spec.Replicas != 8 || d.ResourceVersion != o.GetResourceVersion() || d.Annotations[annotationReplicas] != "8" || d.Annotations[annotationOwner] != "u1" {
+	if *d.Spec.Replicas != 8 || d.ResourceVersion != o.GetResourceVersion() || d.Annotations[annotationReplicas] != "8" ||
+		d.Annotations[annotationOwner] != "u1" {
 		t.Errorf("version %q, %+v", o.GetResourceVersion(), d)
 	}
 	if d.Spec.Replicas = want.Spec.Replicas; !apiequality.Semantic.DeepEqual(d.Spec, want.Spec) {
@@ -162,7 +168,8 @@ func TestWrite(t *testing.T) {
 	}
 	f.Spec.Template.Spec.Raw = []byte(`[`)
 	var failed apierrors.APIStatus
-	if _, _, err := write(t.Context(), c, order{federation.Write{Create: true, Content: true}, f, "", "", nil}); err == nil || errors.As(err, &failed) {
+	if _, _, err := write(t.Context(), c, order{federation.Write{Create: true, Content: true}, f, "", "", nil}); err == nil ||
+		errors.As(err, &failed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -201,7 +201,8 @@ func (s *benchScaleUp) orchestrator(withEvenkeel bool) (*orchestrator.ScaleUpOrc
 	}
 	ctx.ExpanderStrategy = linked.ExpanderStrategy
 	state := clusterstate.NewClusterStateRegistry(s.provider, ctx.LogRecorder, coretest.NewBackoff(),
-		nodegroupconfig.NewDefaultNodeGroupConfigProcessor(s.options.NodeGroupDefaults), registry, clusterstate.WithScaleStateNotifier(standard.ScaleStateNotifier))
+		nodegroupconfig.NewDefaultNodeGroupConfigProcessor(s.options.NodeGroupDefaults), registry,
+		clusterstate.WithScaleStateNotifier(standard.ScaleStateNotifier))
 	if err := state.UpdateNodes(s.nodes, time.Now()); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,8 @@ func TestOrderOfCandidates(t *testing.T) {
 // Sets are known from the templates alone, before anything was scaled up.
 func TestOrderOfCandidatesLearnsTheSets(t *testing.T) {
 	c := newDownCluster(t, time.Hour, downGroup{name: "a", size: 2}, downGroup{name: "b", size: 2})
-	balancer, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true, NodeGroupSetRatios: config.NewDefaultNodeGroupDifferenceRatios()}, Options{Clock: c.clock})
+	balancer, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true,
+		NodeGroupSetRatios: config.NewDefaultNodeGroupDifferenceRatios()}, Options{Clock: c.clock})
 	if err != nil {
 		t.Fatal(err)
 	}

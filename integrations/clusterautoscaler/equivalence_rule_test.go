@@ -258,7 +258,8 @@ func (r *ruleBook) ignores(node *v1.Node, key string, d departure) bool {
 
 func (r *ruleBook) shows(node *v1.Node, cloud *engine.CloudPack) bool {
 	for _, pack := range r.packs.Packs {
-		if pack.Cloud != nil && slices.ContainsFunc(pack.Cloud.Schemes, func(scheme string) bool { return strings.HasPrefix(node.Spec.ProviderID, scheme+":") }) {
+		if pack.Cloud != nil && slices.ContainsFunc(pack.Cloud.Schemes,
+			func(scheme string) bool { return strings.HasPrefix(node.Spec.ProviderID, scheme+":") }) {
 			return pack.Cloud.Schemes[0] == cloud.Schemes[0]
 		}
 	}

@@ -49,7 +49,8 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 func (m *fleetMaker) oneIn(n int) bool { return m.r.IntN(n) == 0 }
 
 func (m *fleetMaker) randomOptions() similarityOptions {
-	o := similarityOptions{comparator: pick(m.r, "generic", "generic", "aws", "azure", "gce"), ratios: config.NewDefaultNodeGroupDifferenceRatios()}
+	o := similarityOptions{comparator: pick(m.r, "generic", "generic", "aws", "azure", "gce"),
+		ratios: config.NewDefaultNodeGroupDifferenceRatios()}
 	if m.oneIn(2) {
 		o.ratios = config.NodeGroupDifferenceRatios{
 			MaxCapacityMemoryDifferenceRatio: m.randomRatio(),
@@ -151,7 +152,8 @@ func (m *fleetMaker) base() template {
 		node.Status.Capacity["hugepages-1Gi"] = *resource.NewQuantity(m.r.Int64N(3)<<30, resource.BinarySI)
 	}
 	if m.oneIn(40) { // thousandths of more than 9.2 PB do not fit 64 bits
-		node.Status.Capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(1000*(8_000_000_000_000+m.r.Int64N(4_000_000_000_000)), resource.BinarySI)
+		node.Status.Capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(1000*(8_000_000_000_000+m.r.Int64N(4_000_000_000_000)),
+			resource.BinarySI)
 	}
 	node.Status.Allocatable = node.Status.Capacity.DeepCopy()
 	if m.oneIn(60) {

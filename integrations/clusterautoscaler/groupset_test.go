@@ -27,9 +27,11 @@ func TestBalanceScaleUpBetweenGroups(t *testing.T) {
 		nodes  int
 		want   string // infos, or the error
 	}{
-		{"the chosen one first, then by name", []cloudprovider.NodeGroup{groupOf("b", 1, 9), groupOf("c", 1, 9), groupOf("a", 1, 9)}, 4, "b 1->3/9, a 1->2/9, c 1->2/9"},
+		{"the chosen one first, then by name", []cloudprovider.NodeGroup{groupOf("b", 1, 9), groupOf("c", 1, 9), groupOf("a", 1, 9)}, 4,
+			"b 1->3/9, a 1->2/9, c 1->2/9"},
 		{"no node", []cloudprovider.NodeGroup{groupOf("a", 1, 9)}, 0, ""},
-		{"no size of one", []cloudprovider.NodeGroup{groupOf("a", 1, 9), silent{groupOf("b", 0, 9)}, groupOf("c", 1, 9)}, 2, "a 1->2/9, c 1->2/9"},
+		{"no size of one", []cloudprovider.NodeGroup{groupOf("a", 1, 9), silent{groupOf("b", 0, 9)}, groupOf("c", 1, 9)}, 2,
+			"a 1->2/9, c 1->2/9"},
 		{"no size at all", []cloudprovider.NodeGroup{silent{groupOf("a", 0, 9)}}, 1, "cloudProviderError: the cloud is out"},
 		{"no group", nil, 1, "internalError: no node group"},
 	} {

@@ -149,7 +149,8 @@ func warnUnlessInstalled(hasRun func() bool, ticks <-chan time.Time) (warned boo
 			return false
 		}
 		if ran {
-			klog.Warning("evenkeel is linked but not installed, and balances nothing: the autoscaler was given a cloud provider by WithCloudProvider. " +
+			klog.Warning("evenkeel is linked but not installed, and balances nothing: the autoscaler was given a cloud provider " +
+				"by WithCloudProvider. " +
 				"Call LinkProvider with that provider instead of Link, and leave WithCloudProvider out")
 			return true
 		}

@@ -90,7 +90,8 @@ func TestLinkFillsNoDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := build(o)
-	if q := opts.QuotasTrackerOptions; opts.ExpanderStrategy != nil || q.QuotaProvider != nil || q.NodeFilter != nil || q.CustomResourcesProcessor != nil {
+	if q := opts.QuotasTrackerOptions; opts.ExpanderStrategy != nil || q.QuotaProvider != nil || q.NodeFilter != nil ||
+		q.CustomResourcesProcessor != nil {
 		t.Errorf("strategy %T, quotas %+v", opts.ExpanderStrategy, q)
 	}
 	// The autoscaler sets them afterwards, and evenkeel sees them.
@@ -213,9 +214,12 @@ func TestRefusedOptions(t *testing.T) {
 		change func(*config.AutoscalingOptions)
 		want   string
 	}{
-		{func(o *config.AutoscalingOptions) { o.CloudProviderName = "no-cloud" }, `"no-cloud" for --cloud-provider: is no cloud provider of this build; it has `},
-		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxAllocatableDifferenceRatio = -0.1 }, `"-0.1" for --max-allocatable-difference-ratio: must be between 0 and 1`},
-		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxFreeDifferenceRatio = math.NaN() }, `"NaN" for --max-free-difference-ratio: must be a decimal number between 0 and 1`},
+		{func(o *config.AutoscalingOptions) { o.CloudProviderName = "no-cloud" },
+			`"no-cloud" for --cloud-provider: is no cloud provider of this build; it has `},
+		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxAllocatableDifferenceRatio = -0.1 },
+			`"-0.1" for --max-allocatable-difference-ratio: must be between 0 and 1`},
+		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxFreeDifferenceRatio = math.NaN() },
+			`"NaN" for --max-free-difference-ratio: must be a decimal number between 0 and 1`},
 		{func(o *config.AutoscalingOptions) { o.CloudProviderName = "by-hand" }, `One that is made by hand is linked by LinkProvider`},
 	} {
 		o := linkable()

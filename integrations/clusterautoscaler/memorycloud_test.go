@@ -95,7 +95,8 @@ func (g *memoryGroup) Nodes() ([]ca.Instance, error) {
 	instances, err := g.cloud.Nodes(context.Background(), g.is.ID)
 	var out []ca.Instance
 	states := map[cloudprovider.InstanceState]ca.InstanceState{
-		cloudprovider.InstanceRunning: ca.InstanceRunning, cloudprovider.InstanceCreating: ca.InstanceCreating, cloudprovider.InstanceDeleting: ca.InstanceDeleting,
+		cloudprovider.InstanceRunning: ca.InstanceRunning, cloudprovider.InstanceCreating: ca.InstanceCreating,
+		cloudprovider.InstanceDeleting: ca.InstanceDeleting,
 	}
 	for _, i := range instances {
 		out = append(out, ca.Instance{Id: i.ID, Status: &ca.InstanceStatus{State: states[i.State]}})

@@ -181,7 +181,8 @@ func TestNothingIsOverOrderedAndNothingCut(t *testing.T) {
 }
 
 func TestUnreadableQuotasAreLeftToTheAutoscaler(t *testing.T) {
-	w := newTown(t, testsnapshot.NewTestSnapshotOrDie(t), []int{1, 1, 1}, resourcequotas.NewFailingProvider(errors.New("no quota can be read")))
+	w := newTown(t, testsnapshot.NewTestSnapshotOrDie(t), []int{1, 1, 1},
+		resourcequotas.NewFailingProvider(errors.New("no quota can be read")))
 	processor := w.options.Processors.NodeGroupSetProcessor
 	if _, err := processor.FindSimilarNodeGroups(w.ctx, w.groups[0], w.templates); err != nil {
 		t.Fatal(err)
@@ -215,7 +216,8 @@ func TestTheNeedHoldsForOneSplit(t *testing.T) {
 
 func TestLimitsBeyondAllNumbers(t *testing.T) {
 	w := newTown(t, testsnapshot.NewTestSnapshotOrDie(t), []int{1, 1}, resourcequotas.NewFakeProvider([]resourcequotas.Quota{
-		&resourcequotas.FakeQuota{Name: "none", AppliesToFn: resourcequotas.MatchEveryNode, LimitsVal: map[string]int64{"cpu": 1<<63 - 1, "memory": 1<<63 - 1, "x": -5}},
+		&resourcequotas.FakeQuota{Name: "none", AppliesToFn: resourcequotas.MatchEveryNode,
+			LimitsVal: map[string]int64{"cpu": 1<<63 - 1, "memory": 1<<63 - 1, "x": -5}},
 	}))
 	if _, infos := w.scaleUp(t, w.options.Processors.NodeGroupSetProcessor, 4); len(infos) != 2 {
 		t.Errorf("%v", infos)

@@ -84,7 +84,8 @@ func startDescent(t *testing.T, seed uint64, interval time.Duration, groups []de
 		zone := string(rune('a' + i))
 		d.provider.AddNodeGroup("group-"+zone, group.min, 20, group.size)
 		for n := range group.size {
-			node := test.BuildTestNode(fmt.Sprintf("group-%s-%02d", zone, n), 4000, 16<<30, test.WithNodeLabels(map[string]string{"topology.kubernetes.io/zone": zone}))
+			node := test.BuildTestNode(fmt.Sprintf("group-%s-%02d", zone, n), 4000, 16<<30,
+				test.WithNodeLabels(map[string]string{"topology.kubernetes.io/zone": zone}))
 			test.SetNodeReadyState(node, true, time.Time{})
 			d.provider.AddNode("group-"+zone, node)
 			d.nodes[node.Name] = node
@@ -346,7 +347,8 @@ func TestScaleDownKeepsSetsLevel(t *testing.T) {
 		}
 	})
 	for name, f := range map[string]*figures{"stock": &stock, "evenkeel": &ours} {
-		t.Logf("%s: apart %v, removed %d in %d loops, %d of them drove sizes apart, %d with an unneeded node in a largest group; %d nodes' pods found no room",
+		t.Logf("%s: apart %v, removed %d in %d loops, %d of them drove sizes apart, %d with an unneeded node in a largest "+
+			"group; %d nodes' pods found no room",
 			name, f.apart, f.removed, f.loops, f.uneven, f.avoidable, f.homeless)
 	}
 	if ended := ours.apart[0] + ours.apart[1]; ended*100 < clusters*level {

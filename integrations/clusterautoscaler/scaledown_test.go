@@ -147,7 +147,8 @@ func TestWhichNodesGo(t *testing.T) {
 		unremovable map[string]simulator.UnremovableReason
 	}{
 		"others wait for the largest": {
-			groups: three(5, 3, 3), candidates: []string{"b-0", "a-1"}, goes: "a-1", unremovable: map[string]simulator.UnremovableReason{"b-0": count}},
+			groups: three(5, 3, 3), candidates: []string{"b-0", "a-1"}, goes: "a-1",
+			unremovable: map[string]simulator.UnremovableReason{"b-0": count}},
 		"a group reaches its min": {
 			groups: []downGroup{{name: "x", size: 3, min: 2}}, candidates: []string{"x-0", "x-1"}, goes: "x-0",
 			unremovable: map[string]simulator.UnremovableReason{"x-1": simulator.NodeGroupMinSizeReached}},
@@ -158,12 +159,14 @@ func TestWhichNodesGo(t *testing.T) {
 			unremovable: map[string]simulator.UnremovableReason{"a-0": count}},
 		"the limit less what is going": {
 			groups:     []downGroup{{name: "x", size: 9, going: 1, draining: 1}},
-			candidates: []string{"x-0", "x-1", "x-2"}, nodes: 4, drains: 3, goes: "x-0 x-1", unremovable: map[string]simulator.UnremovableReason{"x-2": count}},
+			candidates: []string{"x-0", "x-1", "x-2"}, nodes: 4, drains: 3, goes: "x-0 x-1",
+			unremovable: map[string]simulator.UnremovableReason{"x-2": count}},
 		"the drain limit": {
 			groups: []downGroup{{name: "x", size: 9}}, candidates: []string{"x-0!", "x-1!", "x-2"}, goes: "x-2 x-0",
 			unremovable: map[string]simulator.UnremovableReason{"x-1": count}},
 		"groups that are all or nothing stay whole": {
-			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 2}, {name: "w", set: "a", size: 4, whole: true}, {name: "v", size: 3, whole: true}},
+			groups: []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 2}, {name: "w", set: "a", size: 4, whole: true},
+				{name: "v", size: 3, whole: true}},
 			candidates: []string{"w-0", "w-1", "w-2", "w-3", "a-0", "v-1"}, nodes: 5, goes: "a-0 w-0 w-1 w-2 w-3",
 			unremovable: map[string]simulator.UnremovableReason{"v-1": partly}},
 		"and leave what the crop leaves": {
@@ -221,7 +224,8 @@ func TestDeferralSurvivesARestart(t *testing.T) {
 			d := newDownCluster(t, 10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 3})
 			d.ctx.NodeGroupDefaults.ScaleDownUnneededTime = 10 * time.Minute
 			d.nodes["b-0"].Spec.Taints = []v1.Taint{{
-				Key: taints.DeletionCandidateTaintKey, Effect: v1.TaintEffectPreferNoSchedule, Value: strconv.FormatInt(d.clock.Now().Add(c.unneeded).Unix(), 10),
+				Key: taints.DeletionCandidateTaintKey, Effect: v1.TaintEffectPreferNoSchedule,
+				Value: strconv.FormatInt(d.clock.Now().Add(c.unneeded).Unix(), 10),
 			}}
 			processor := d.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
 			processor.FilterUnremovableNodes(d.ctx, d.down, d.removable("b-0"))
@@ -271,7 +275,8 @@ func TestTheCropCutsNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		test := drawDownCase(t)
 		c := test.cluster(t)
-		goes, _ := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor()).FilterUnremovableNodes(c.ctx, c.down, c.removable(test.candidates...))
+		goes, _ := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor()).FilterUnremovableNodes(c.ctx, c.down,
+			c.removable(test.candidates...))
 		checkCrop(t, c, goes)
 	})
 }

@@ -19,10 +19,14 @@ func TestDeferralIsBoundedAboveMinimums(t *testing.T) {
 		minCores int64
 		end      map[string]int
 	}{
-		"one idle group of three":        {[]descentGroup{{3, 1, 3}, {5, 0, 0}, {5, 0, 0}}, 0, map[string]int{"group-a": 1, "group-b": 5, "group-c": 5}},
-		"one idle group of ten":          {[]descentGroup{{10, 1, 10}, {15, 0, 0}, {15, 0, 0}}, 0, map[string]int{"group-a": 1, "group-b": 15, "group-c": 15}},
-		"five idle of six":               {[]descentGroup{{6, 3, 5}, {8, 0, 0}, {8, 0, 0}}, 0, map[string]int{"group-a": 3, "group-b": 8, "group-c": 8}},
-		"a minimum of the whole cluster": {[]descentGroup{{3, 0, 3}, {5, 0, 0}, {5, 0, 0}}, 44, map[string]int{"group-a": 1, "group-b": 5, "group-c": 5}},
+		"one idle group of three": {[]descentGroup{{3, 1, 3}, {5, 0, 0}, {5, 0, 0}}, 0,
+			map[string]int{"group-a": 1, "group-b": 5, "group-c": 5}},
+		"one idle group of ten": {[]descentGroup{{10, 1, 10}, {15, 0, 0}, {15, 0, 0}}, 0,
+			map[string]int{"group-a": 1, "group-b": 15, "group-c": 15}},
+		"five idle of six": {[]descentGroup{{6, 3, 5}, {8, 0, 0}, {8, 0, 0}}, 0,
+			map[string]int{"group-a": 3, "group-b": 8, "group-c": 8}},
+		"a minimum of the whole cluster": {[]descentGroup{{3, 0, 3}, {5, 0, 0}, {5, 0, 0}}, 44,
+			map[string]int{"group-a": 1, "group-b": 5, "group-c": 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -123,7 +123,8 @@ func (g growth) scaleUp(t *testing.T, ctx *ca_context.AutoscalingContext, opts c
 		clusterstate.WithScaleStateNotifier(opts.Processors.ScaleStateNotifier))
 	must(t, state.UpdateNodes(nodes, time.Now()))
 	estimators, err := estimator.NewEstimatorBuilder(estimator.BinpackingEstimatorName,
-		estimator.NewThresholdBasedEstimationLimiter([]estimator.Threshold{estimator.NewSngCapacityThreshold(), estimator.NewClusterCapacityThreshold()}),
+		estimator.NewThresholdBasedEstimationLimiter([]estimator.Threshold{estimator.NewSngCapacityThreshold(),
+			estimator.NewClusterCapacityThreshold()}),
 		estimator.NewDecreasingPodOrderer(), nil, false)
 	must(t, err)
 	var pending []*v1.Pod

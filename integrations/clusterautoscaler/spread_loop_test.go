@@ -91,7 +91,8 @@ func TestSpreadPods(t *testing.T) {
 		{
 			"nine free and one pinned, one per node",
 			func() trial {
-				return trial{groups: zones(0, 20), pending: slices.Concat(spreadPods("web", 9, 2000), changed(spreadPods("pinned", 1, 2000), inZone("a")))}
+				return trial{groups: zones(0, 20), pending: slices.Concat(spreadPods("web", 9, 2000),
+					changed(spreadPods("pinned", 1, 2000), inZone("a")))}
 			},
 			outcome{Loops: 1, Increases: 3, Sizes: "4/3/3"}, 1, // and 10/0/0
 		},
@@ -140,7 +141,8 @@ func TestSpreadPods(t *testing.T) {
 		{
 			"--salvo-scale-up",
 			func() trial {
-				return trial{groups: zones(1, 20), running: full, pending: thirty(), options: config.AutoscalingOptions{SalvoScaleUp: true, SalvoScaleUpBudget: 10 * time.Second}}
+				return trial{groups: zones(1, 20), running: full, pending: thirty(),
+					options: config.AutoscalingOptions{SalvoScaleUp: true, SalvoScaleUpBudget: 10 * time.Second}}
 			},
 			outcome{Loops: 1, Increases: 3, Sizes: "6/6/6"}, 1, // and 8/8/8
 		},

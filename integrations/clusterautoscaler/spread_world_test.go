@@ -159,9 +159,12 @@ func (g trial) build(t *testing.T) *cluster {
 	must(t, err)
 	failures := scaleupfailures.NewRegistry()
 	opts := coreoptions.AutoscalerOptions{
-		AutoscalingOptions: o, KubeClient: client, Processors: processors.DefaultProcessors(o), CloudProvider: shown, ExpanderStrategy: at(g.chosen),
-		FrameworkHandle: handle, ClusterSnapshot: snapshot, DebuggingSnapshotter: debuggingsnapshot.NewDebuggingSnapshotter(false), ScaleUpFailuresRegistry: failures,
-		AutoscalingKubeClients: &ca_context.AutoscalingKubeClients{ClientSet: client, Recorder: events, LogRecorder: log, ListerRegistry: c.listers()},
+		AutoscalingOptions: o, KubeClient: client, Processors: processors.DefaultProcessors(o), CloudProvider: shown,
+		ExpanderStrategy: at(g.chosen),
+		FrameworkHandle:  handle, ClusterSnapshot: snapshot, DebuggingSnapshotter: debuggingsnapshot.NewDebuggingSnapshotter(false),
+		ScaleUpFailuresRegistry: failures,
+		AutoscalingKubeClients: &ca_context.AutoscalingKubeClients{ClientSet: client, Recorder: events, LogRecorder: log,
+			ListerRegistry: c.listers()},
 	}
 	opts.Processors.PodListProcessor = podlistprocessor.NewDefaultPodListProcessor(scheduling.ScheduleAnywhere)
 	if g.without {
@@ -181,7 +184,8 @@ func (g trial) build(t *testing.T) *cluster {
 
 // listers show the autoscaler what there is.
 func (c *cluster) listers() kube_util.ListerRegistry {
-	return kube_util.NewListerRegistry(allNodes{c}, allNodes{c}, allPods{c}, kube_util.NewTestPodDisruptionBudgetLister(nil), noDaemons{}, nil, nil, nil, nil)
+	return kube_util.NewListerRegistry(allNodes{c}, allNodes{c}, allPods{c}, kube_util.NewTestPodDisruptionBudgetLister(nil), noDaemons{}, nil,
+		nil, nil, nil)
 }
 
 type allNodes struct{ *cluster }
@@ -280,7 +284,8 @@ func (c *cluster) bind() (bound int) {
 			if pod.Spec.NodeName != "" {
 				continue
 			}
-			node, err := c.scheduler.SchedulePodOnAnyNodeMatching(pod, clustersnapshot.SchedulingOptions{IsNodeAcceptable: scheduling.ScheduleAnywhere})
+			node, err := c.scheduler.SchedulePodOnAnyNodeMatching(pod,
+				clustersnapshot.SchedulingOptions{IsNodeAcceptable: scheduling.ScheduleAnywhere})
 			copied := pod.DeepCopy()
 			if err == nil {
 				copied.Spec.NodeName, copied.Status.Phase = node, v1.PodRunning

@@ -18,20 +18,25 @@ func TestBudgetsAreRefusedWithOneClearAnswer(t *testing.T) {
 		spec policyv1.PodDisruptionBudgetSpec
 		want string
 	}{
-		"nothing":       {},
-		"a number":      {spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: number(0)}},
-		"a percentage":  {spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: text("100%")}},
-		"a policy":      {spec: policyv1.PodDisruptionBudgetSpec{UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow)}},
-		"negative":      {spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: number(-1)}, want: `spec.minAvailable: Invalid value: "-1": must be a number, 0 or more, or a percentage up to 100%`},
-		"too much":      {spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: text("101%")}, want: `spec.maxUnavailable: Invalid value: "101%": must be a number, 0 or more, or a percentage up to 100%`},
-		"no percentage": {spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: text("1")}, want: `spec.maxUnavailable: Invalid value: "1": must be a number, 0 or more, or a percentage up to 100%`},
-		"both":          {spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: number(1), MaxUnavailable: number(1)}, want: "spec.maxUnavailable: Forbidden: not together with minAvailable"},
+		"nothing":      {},
+		"a number":     {spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: number(0)}},
+		"a percentage": {spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: text("100%")}},
+		"a policy":     {spec: policyv1.PodDisruptionBudgetSpec{UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow)}},
+		"negative": {spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: number(-1)},
+			want: `spec.minAvailable: Invalid value: "-1": must be a number, 0 or more, or a percentage up to 100%`},
+		"too much": {spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: text("101%")},
+			want: `spec.maxUnavailable: Invalid value: "101%": must be a number, 0 or more, or a percentage up to 100%`},
+		"no percentage": {spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: text("1")},
+			want: `spec.maxUnavailable: Invalid value: "1": must be a number, 0 or more, or a percentage up to 100%`},
+		"both": {spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: number(1), MaxUnavailable: number(1)},
+			want: "spec.maxUnavailable: Forbidden: not together with minAvailable"},
 		"other policy": {
 			spec: policyv1.PodDisruptionBudgetSpec{UnhealthyPodEvictionPolicy: new(policyv1.UnhealthyPodEvictionPolicyType("Never"))},
 			want: `spec.unhealthyPodEvictionPolicy: Unsupported value: "Never": supported values: "IfHealthyBudget", "AlwaysAllow"`,
 		},
 		"a selector": {
-			spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}},
+			spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a",
+				Operator: "Is"}}}},
 			want: `spec.selector.matchExpressions[0].operator: Invalid value: "Is": not a valid selector operator`,
 		},
 	} {

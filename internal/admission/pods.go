@@ -54,7 +54,8 @@ func Requests(at *field.Path, s *v1.PodSpec) field.ErrorList {
 	errs = append(errs, Amounts(at.Child("overhead"), s.Overhead, OfPod)...)
 	for i := range s.Volumes {
 		if e := s.Volumes[i].Ephemeral; e != nil && e.VolumeClaimTemplate != nil {
-			errs = append(errs, Claim(at.Child("volumes").Index(i).Child("ephemeral", "volumeClaimTemplate", "spec"), &e.VolumeClaimTemplate.Spec)...)
+			errs = append(errs, Claim(at.Child("volumes").Index(i).Child("ephemeral", "volumeClaimTemplate", "spec"),
+				&e.VolumeClaimTemplate.Spec)...)
 		}
 	}
 	return errs
@@ -190,7 +191,8 @@ func affinity(at *field.Path, a *v1.Affinity) field.ErrorList {
 			}
 		}
 		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
-			errs = append(errs, NodeTerm(at.Child(preferred).Index(i).Child("preference"), &n.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)...)
+			errs = append(errs, NodeTerm(at.Child(preferred).Index(i).Child("preference"),
+				&n.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)...)
 		}
 	}
 	return errs
@@ -213,7 +215,8 @@ func podTerm(at *field.Path, t *v1.PodAffinityTerm) field.ErrorList {
 }
 
 var nodeOperators = []v1.NodeSelectorOperator{
-	v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist, v1.NodeSelectorOpGt, v1.NodeSelectorOpLt,
+	v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist, v1.NodeSelectorOpGt,
+	v1.NodeSelectorOpLt,
 }
 
 // NodeTerm checks the operators of a term that selects nodes, and the number of values of each.

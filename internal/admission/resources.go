@@ -59,7 +59,8 @@ func resourceName(at *field.Path, name string, of Holder) *field.Error {
 		return nil
 	case strings.Contains(name, "/"):
 		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-			return field.Invalid(at, Shorten(name), "is not the name of a resource, which is a domain and a name such as nvidia.com/gpu: "+problems[0])
+			return field.Invalid(at, Shorten(name), "is not the name of a resource, which is a domain and a name such as nvidia.com/gpu: "+
+				problems[0])
 		}
 		return nil
 	}
@@ -99,9 +100,11 @@ var synonyms = map[string]string{
 	"mem": "memory", "mems": "memory", "ram": "memory", "memorymb": "memory", "memorygb": "memory", "memorybytes": "memory",
 	"disk": "ephemeral-storage", "storage": "ephemeral-storage", "ephemeral": "ephemeral-storage", "localstorage": "ephemeral-storage",
 	"scratch": "ephemeral-storage", "rootfs": "ephemeral-storage", "localephemeralstorage": "ephemeral-storage",
-	"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "nvidia": "nvidia.com/gpu", "nvidiagpu": "nvidia.com/gpu", "nvidiacomgpu": "nvidia.com/gpu",
-	"amdgpu": "amd.com/gpu", "amdcomgpu": "amd.com/gpu", "tpu": "google.com/tpu", "tpus": "google.com/tpu", "googlecomtpu": "google.com/tpu",
-	"neuron": "aws.amazon.com/neuron", "efa": "vpc.amazonaws.com/efa", "kvm": "devices.kubevirt.io/kvm",
+	"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "nvidia": "nvidia.com/gpu", "nvidiagpu": "nvidia.com/gpu",
+	"nvidiacomgpu": "nvidia.com/gpu",
+	"amdgpu":       "amd.com/gpu", "amdcomgpu": "amd.com/gpu", "tpu": "google.com/tpu", "tpus": "google.com/tpu",
+	"googlecomtpu": "google.com/tpu",
+	"neuron":       "aws.amazon.com/neuron", "efa": "vpc.amazonaws.com/efa", "kvm": "devices.kubevirt.io/kvm",
 	"hugepages": hugePages + "2Mi", "hugepage": hugePages + "2Mi", "maxpods": "pods", "podcount": "pods", "podcapacity": "pods",
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
-// Arithmetic is the slow, obvious oracle of snapshots: it packs by the requests of cpu and memory, the number of pods, the node selector, the
-// taints and hard topology spread constraints. It is what Cluster Autoscaler's estimator comes to
-// for such pods. The zero value is ready for use, by one goroutine.
+// Arithmetic is the slow, obvious oracle of snapshots: it packs by the requests of cpu and memory, the number of pods,
+// the node selector, the taints and hard topology spread constraints. It is what Cluster Autoscaler's estimator comes
+// to for such pods. The zero value is ready for use, by one goroutine.
 type Arithmetic struct{ known known }
 
 // known is what is worked out once per pod: pods never change.
@@ -329,7 +329,8 @@ func (s *arithmetic) tallies(pod *v1.Pod) []*tally {
 func (s *arithmetic) shape(pod *v1.Pod) string {
 	shape, ok := s.known.shapes[pod]
 	if !ok {
-		spec := v1.PodSpec{TopologySpreadConstraints: pod.Spec.TopologySpreadConstraints, NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations}
+		spec := v1.PodSpec{TopologySpreadConstraints: pod.Spec.TopologySpreadConstraints, NodeSelector: pod.Spec.NodeSelector,
+			Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations}
 		shape = pod.Namespace + " " + labels.Set(pod.Labels).String() + " " + spec.String()
 		s.known.shapes[pod] = shape
 	}

@@ -58,7 +58,8 @@ func New(config Config) (*Autoscaler, error) {
 		records:    records{on: !config.Unreported},
 		processors: &stock{},
 		seen:       map[string]*nodeTemplate{}, made: map[string]*nodeTemplate{},
-		known: removal.Memory{}, unneeded: map[string]time.Time{}, draining: map[string]bool{}, kinds: map[*v1.Pod]int{}, numbers: map[string]int{},
+		known: removal.Memory{}, unneeded: map[string]time.Time{}, draining: map[string]bool{}, kinds: map[*v1.Pod]int{},
+		numbers: map[string]int{},
 	}
 	a.remote = &remote{Connection: config.Connection, caller: a, forNode: map[nodeKey]string{}}
 	if a.options.Linked != nil {

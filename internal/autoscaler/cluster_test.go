@@ -289,7 +289,8 @@ func (c *cluster) schedule() {
 	for i, node := range c.nodes {
 		if c.deleting[node.Name] {
 			marked := *node
-			marked.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: v1.TaintEffectNoSchedule})
+			marked.Spec.Taints = append(slices.Clip(node.Spec.Taints),
+				v1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: v1.TaintEffectNoSchedule})
 			c.nodes[i] = &marked
 		}
 		exists[node.Name] = true
@@ -320,7 +321,10 @@ func (c *cluster) schedule() {
 }
 
 func isReady(node *v1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
+	return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady &&
+			c.Status == v1.ConditionTrue
+	})
 }
 
 // withPods puts together nodes and the pods bound to them.

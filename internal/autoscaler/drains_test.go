@@ -52,7 +52,8 @@ func TestDrainsAreGivenUp(t *testing.T) {
 	s.after(10 * time.Second)
 	s.after(10 * time.Second)
 	down := s.after(5 * time.Second)
-	if len(down.Attempts) != 1 || down.Attempts[0].Err == nil || !strings.Contains(down.Attempts[0].Err.Error(), "a-0001 was not drained in time: a budget") {
+	if len(down.Attempts) != 1 || down.Attempts[0].Err == nil ||
+		!strings.Contains(down.Attempts[0].Err.Error(), "a-0001 was not drained in time: a budget") {
 		t.Fatalf("%v", down.Attempts)
 	}
 	expect(t, "soon after", s.after(time.Second), "InUse 1, WaitsForTime 1")
@@ -62,7 +63,8 @@ func TestDrainsAreGivenUp(t *testing.T) {
 
 // TestNodesThatVanishAreNotDrained, nor deleted.
 func TestNodesThatVanishAreNotDrained(t *testing.T) {
-	s := draining(t, removal.Options{}, v1alpha1.Outage{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageVanish, FaultWindow: during(10*time.Minute+time.Second, 0)})
+	s := draining(t, removal.Options{}, v1alpha1.Outage{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageVanish,
+		FaultWindow: during(10*time.Minute+time.Second, 0)})
 	if down := s.after(10 * time.Second); len(down.Drains)+len(down.Attempts) > 0 {
 		t.Errorf("%v, %v", down.Drains, down.Attempts)
 	}

@@ -308,7 +308,8 @@ func (e *explanation) growing() []string {
 }
 
 func (e *explanation) note(kind int, at []int, o PodOutcome) {
-	if explain := e.options.Explain; explain != nil && slices.ContainsFunc(at, func(i int) bool { return explain(e.records.world.Pending[i]) }) {
+	if explain := e.options.Explain; explain != nil &&
+		slices.ContainsFunc(at, func(i int) bool { return explain(e.records.world.Pending[i]) }) {
 		o.Tried = e.tried(kind)
 	}
 	e.decision.Pods = append(e.decision.Pods, e.records.outcome(at, o))

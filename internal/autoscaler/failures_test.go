@@ -146,7 +146,8 @@ func TestATimeoutTakesBackTheWholeRequest(t *testing.T) {
 				}
 			}
 			after := deleted.At.Sub(decreased.At)
-			if decreased.Delta != test.want || deleted.Group != "a" || len(deleted.Nodes) != 10 || !test.before && (after < 0 || after > 30*time.Second) {
+			if decreased.Delta != test.want || deleted.Group != "a" || len(deleted.Nodes) != 10 || !test.before &&
+				(after < 0 || after > 30*time.Second) {
 				t.Errorf("%v\n%v", decreased, deleted)
 				x.dump(t)
 			}
@@ -175,7 +176,8 @@ func TestInstancesThatFail(t *testing.T) {
 	}
 	// The six that failed are ordered again, and so are the four that are healthy: b is backed off, for the first time.
 	until := seen.Groups[1].BackedOffUntil
-	if deleted != 6 || got.Ordered() != 34 || got.Groups[1].Size != 4 || until.Before(x.clock.Now()) || until.After(failed.Add(5*time.Minute)) {
+	if deleted != 6 || got.Ordered() != 34 || got.Groups[1].Size != 4 || until.Before(x.clock.Now()) ||
+		until.After(failed.Add(5*time.Minute)) {
 		t.Errorf("%d deleted, backed off until %s, %+v", deleted, until, got)
 		x.dump(t)
 	}

@@ -28,9 +28,10 @@ func TestWhichGroupsAreLeftOut(t *testing.T) {
 		"three missing nodes of a request that a new process does not know": {sizes: [3]int{1, 1, 1}, pods: 9, restart: true},
 		"four":         {sizes: [3]int{1, 1, 1}, pods: 12, restart: true, out: true},
 		"four of many": {sizes: [3]int{12, 12, 12}, pods: 12, restart: true},
-		"three nodes that are not ready any more":                                  {sizes: [3]int{3, 6, 6}, outages: down},
-		"four nodes that are not ready any more":                                   {sizes: [3]int{4, 6, 6}, outages: down, out: true},
-		"four nodes that are not ready any more, with a request for as many nodes": {sizes: [3]int{4, 4, 4}, outages: []v1alpha1.Outage{{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(25*time.Second, 0)}}, pods: 12},
+		"three nodes that are not ready any more": {sizes: [3]int{3, 6, 6}, outages: down},
+		"four nodes that are not ready any more":  {sizes: [3]int{4, 6, 6}, outages: down, out: true},
+		"four nodes that are not ready any more, with a request for as many nodes": {sizes: [3]int{4, 4, 4},
+			outages: []v1alpha1.Outage{{Zones: []string{"zone-a"}, Mode: v1alpha1.OutageUnready, FaultWindow: during(25*time.Second, 0)}}, pods: 12},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

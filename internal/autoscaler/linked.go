@@ -355,7 +355,8 @@ func (l *linkedBuild) try(t *attempt, added []string, pods []linked.Placement) e
 	case err != nil:
 		return err
 	case failed >= 0:
-		return fmt.Errorf("the scheduler does not put pod %s/%s on node %d of the plan", objects[failed].Namespace, objects[failed].Name, at[failed])
+		return fmt.Errorf("the scheduler does not put pod %s/%s on node %d of the plan", objects[failed].Namespace, objects[failed].Name,
+			at[failed])
 	}
 	return nil
 }

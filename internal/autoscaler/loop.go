@@ -171,7 +171,8 @@ func (a *Autoscaler) deleteFailed() {
 			continue
 		}
 		err = a.remote.deleteNodes(g.ID, nodes)
-		a.records.repaired(g.ID, len(nodes), fmt.Sprintf("their machines could not be created: %s: %s", failed[0].Error.Code, failed[0].Error.Message), err)
+		a.records.repaired(g.ID, len(nodes), fmt.Sprintf("their machines could not be created: %s: %s", failed[0].Error.Code,
+			failed[0].Error.Message), err)
 		if err == nil {
 			deleted = true
 			delete(a.registry.cached, g.ID)

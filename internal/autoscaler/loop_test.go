@@ -20,7 +20,8 @@ import (
 
 // trace writes the calls of each loop on a line of its own.
 func trace(calls []caCall) string {
-	short := map[string]string{fake.MethodTargetSize: "size", fake.MethodOptions: "options", fake.MethodTemplate: "template", fake.MethodNodeGroupForNode: "for"}
+	short := map[string]string{fake.MethodTargetSize: "size", fake.MethodOptions: "options", fake.MethodTemplate: "template",
+		fake.MethodNodeGroupForNode: "for"}
 	var out strings.Builder
 	for _, c := range calls {
 		name, ok := short[c.Method]
@@ -194,7 +195,8 @@ func TestScaleDown(t *testing.T) {
 // The cluster is unhealthy while more than three nodes and 45 % of all are unready: nothing is
 // ordered.
 func TestUnhealthyClusters(t *testing.T) {
-	cloud := fake.Config{Groups: three([3]int{4, 4, 0}, time.Minute), Outages: []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: during(20*time.Minute, 30*time.Minute)}}}
+	cloud := fake.Config{Groups: three([3]int{4, 4, 0}, time.Minute),
+		Outages: []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: during(20*time.Minute, 30*time.Minute)}}}
 	x := newTrial(t, all, cloud, clusterConfig{batches: []batch{{At: 21 * time.Minute, Pods: podsOf("web", 12, "3")}}})
 	x.Run(29 * time.Minute)
 	wantSizes(t, x, x.State(), 4, 4, 0)
@@ -218,7 +220,8 @@ func TestBackoffs(t *testing.T) {
 			last = c.At
 		}
 	}
-	if want := []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute}; !slices.Equal(pauses, want) {
+	if want := []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute}; !slices.Equal(pauses,
+		want) {
 		t.Errorf("pauses %v, want %v", pauses, want)
 	}
 }

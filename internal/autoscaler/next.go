@@ -11,7 +11,8 @@ import (
 func (a *Autoscaler) Next() (at time.Time, waits bool) {
 	now := a.clock.Now()
 	pending := a.world.Pending()
-	if a.underWay() || len(pending) > 0 && (a.scaleUpErr != nil || a.choices.left(now, max(a.options.ProvisionTime, a.registry.backoffs.Max))) {
+	if a.underWay() || len(pending) > 0 && (a.scaleUpErr != nil ||
+		a.choices.left(now, max(a.options.ProvisionTime, a.registry.backoffs.Max))) {
 		return now, true
 	}
 	consider := func(t time.Time) {

@@ -49,7 +49,8 @@ func TestArithmeticIsTheSchedulers(t *testing.T) {
 		var kinds [][]*v1.Pod
 		var pods []*v1.Pod
 		for i := range rapid.IntRange(1, 3).Draw(r, "kinds") {
-			kind := podsOf(fmt.Sprintf("k-%d", i), rapid.IntRange(1, 6).Draw(r, "pods"), rapid.SampledFrom([]string{"1", "1500m", "2", "3"}).Draw(r, "cpu"))
+			kind := podsOf(fmt.Sprintf("k-%d", i), rapid.IntRange(1, 6).Draw(r, "pods"), rapid.SampledFrom([]string{"1", "1500m", "2", "3"}).Draw(r,
+				"cpu"))
 			spread := spreadOf(r)
 			pick, tolerate := rapid.Bool().Draw(r, "pick"), rapid.Bool().Draw(r, "tolerate")
 			for _, pod := range kind {
@@ -111,7 +112,8 @@ func spreadOf(r *rapid.T) []v1.TopologySpreadConstraint {
 		}
 		c := v1.TopologySpreadConstraint{
 			MaxSkew: rapid.Int32Range(1, 3).Draw(r, "maxSkew"), TopologyKey: key, WhenUnsatisfiable: v1.DoNotSchedule,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"k", "other"}).Draw(r, "counted")}},
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"k", "other"}).Draw(r,
+				"counted")}},
 		}
 		if rapid.Bool().Draw(r, "few") {
 			least := rapid.Int32Range(1, 3).Draw(r, "minDomains")
@@ -123,5 +125,6 @@ func spreadOf(r *rapid.T) []v1.TopologySpreadConstraint {
 }
 
 func overHosts(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey == v1.LabelHostname })
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints,
+		func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey == v1.LabelHostname })
 }

@@ -66,9 +66,11 @@ func (f *PodFilter) LeftAlone(p *v1.Pod) (why Why, reason string) {
 	case len(p.Spec.SchedulingGates) > 0:
 		return Gated, "held back by " + gates(p.Spec.SchedulingGates)
 	case scheduler != v1.DefaultSchedulerName && !slices.Contains(f.BypassedSchedulers, scheduler) && !unschedulable(p):
-		return OtherScheduler, fmt.Sprintf("of scheduler %s, which has not said that it fits nowhere (bypassedSchedulerNames counts it before)", scheduler)
+		return OtherScheduler, fmt.Sprintf("of scheduler %s, which has not said that it fits nowhere (bypassedSchedulerNames counts it before)",
+			scheduler)
 	case f.Expendable(p):
-		return Expendable, fmt.Sprintf("expendable: its priority of %d is below the cutoff of %d (expendablePodsPriorityCutoff)", *p.Spec.Priority, f.cutoff())
+		return Expendable, fmt.Sprintf("expendable: its priority of %d is below the cutoff of %d (expendablePodsPriorityCutoff)",
+			*p.Spec.Priority, f.cutoff())
 	}
 	return "", ""
 }

@@ -34,8 +34,9 @@ type Quota struct {
 // gpuLabels are the labels of nodes with GPUs, by the scheme of the providerID.
 var gpuLabels = map[string]string{
 	"aws": "k8s.amazonaws.com/accelerator", "azure": "kubernetes.azure.com/accelerator",
-	"civo": "civo.com/gpu-node", "digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node", "openstack": "magnum.openstack.org/gpu",
-	"qcloud": "cloud.tencent.com/tke-accelerator", "scaleway": "k8s.scw.cloud/gpu",
+	"civo": "civo.com/gpu-node", "digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node",
+	"openstack": "magnum.openstack.org/gpu",
+	"qcloud":    "cloud.tencent.com/tke-accelerator", "scaleway": "k8s.scw.cloud/gpu",
 }
 
 // gpuLabel is that of the cloud provider: its answer, or what its build of Cluster Autoscaler has.
@@ -230,7 +231,8 @@ func crossing(quotas []nodegroupset.Quota) []string {
 			ofB := sets.New(b.Groups...)
 			both := len(ofB.Intersection(sets.New(a.Groups...)))
 			if both > 0 && both < len(a.Groups) && both < len(b.Groups) {
-				warnings = append(warnings, fmt.Sprintf("limits %s and %s overlap in part: both are kept, but the split may not be the evenest", a.Name, b.Name))
+				warnings = append(warnings, fmt.Sprintf("limits %s and %s overlap in part: both are kept, but the split may not be the evenest", a.Name,
+					b.Name))
 			}
 		}
 	}

@@ -75,7 +75,8 @@ func newRegistry(a *Autoscaler, r *remote) *registry {
 	backoffs.Inclusive = true
 	return &registry{
 		caller: a, remote: r,
-		requests: map[string]*request{}, refused: map[string]bool{}, backoffs: backoff.New(backoffs), cached: map[string][]cloudprovider.Instance{},
+		requests: map[string]*request{}, refused: map[string]bool{}, backoffs: backoff.New(backoffs),
+		cached: map[string][]cloudprovider.Instance{},
 	}
 }
 

@@ -221,7 +221,8 @@ func TestDeferralIsForgotten(t *testing.T) {
 
 func TestNoDeferral(t *testing.T) {
 	zero := time.Duration(0)
-	s := newShrinking(t, shrinkables(shrinkable("a", 3, 0), shrinkable("b", 3, 0)), removal.Options{}, &autoscaler.Linked{MaxBalanceDeferral: &zero})
+	s := newShrinking(t, shrinkables(shrinkable("a", 3, 0), shrinkable("b", 3, 0)), removal.Options{},
+		&autoscaler.Linked{MaxBalanceDeferral: &zero})
 	s.fill("3", "a-0001", "a-0002", "a-0003")
 	s.after(0)
 	expect(t, "without deferral", s.after(10*time.Minute), "Goes 3, InUse 3")
@@ -243,7 +244,8 @@ func TestParallelism(t *testing.T) {
 			t.Errorf("%s: %d go, %d of them with pods, want 3 and at most one", name, len(down.Decision.Go), drains)
 		}
 		down = s.after(10 * time.Second)
-		if len(down.Decision.Go) != 0 || !slices.ContainsFunc(down.Decision.Nodes, func(o removal.NodeOutcome) bool { return o.Outcome == removal.WaitsForLimit }) {
+		if len(down.Decision.Go) != 0 || !slices.ContainsFunc(down.Decision.Nodes,
+			func(o removal.NodeOutcome) bool { return o.Outcome == removal.WaitsForLimit }) {
 			t.Errorf("%s: while they leave: %v", name, down.Decision.Nodes)
 		}
 		if down = s.after(time.Minute); len(down.Decision.Go) != 3 {

@@ -412,7 +412,8 @@ func (t *attempt) option(g *group) (option, error) {
 	}
 	o.similar = t.similar(g)
 	limit := t.limit(append([]*group{g}, o.similar...))
-	estimation, err := t.view.estimate(estimator.Request{Template: t.templates[g.ID].Node, Class: t.fit.class(t.position[g.ID]), Demands: demands}, limit)
+	estimation, err := t.view.estimate(estimator.Request{Template: t.templates[g.ID].Node, Class: t.fit.class(t.position[g.ID]),
+		Demands: demands}, limit)
 	if err != nil {
 		return o, err
 	}

@@ -48,8 +48,10 @@ func TestTheThreeStrategies(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := x.settle(t, 30*time.Minute)
-			if !slices.Equal(got.Sizes(), test.want) || got.Ordered()-needed != test.twice || test.plans > 0 && got.Increases != test.plans || got.Pending > 0 {
-				t.Errorf("sizes %v, %d ordered twice, %d plans, %d pending; want %v, %d, %d", got.Sizes(), got.Ordered()-needed, got.Increases, got.Pending, test.want, test.twice, test.plans)
+			if !slices.Equal(got.Sizes(), test.want) || got.Ordered()-needed != test.twice || test.plans > 0 && got.Increases != test.plans ||
+				got.Pending > 0 {
+				t.Errorf("sizes %v, %d ordered twice, %d plans, %d pending; want %v, %d, %d", got.Sizes(), got.Ordered()-needed, got.Increases,
+					got.Pending, test.want, test.twice, test.plans)
 				x.dump(t)
 			}
 		})

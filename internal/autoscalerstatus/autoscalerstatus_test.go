@@ -157,19 +157,23 @@ func TestStatusesOfAllReleases(t *testing.T) {
 		want Status
 	}{
 		"1.29": {of129, Status{Time: clock(t, "2024-02-03T10:20:41.206117341Z"), Running: true, Groups: []Group{
-			{Name: "workers-eu-west-1a", Target: 6, MinSize: 1, MaxSize: 10, Ready: 4, NotStarted: 1, Healthy: true, ScaleUp: InProgress, Since: clock(t, "2024-02-03T10:20:20.25Z")},
+			{Name: "workers-eu-west-1a", Target: 6, MinSize: 1, MaxSize: 10, Ready: 4, NotStarted: 1, Healthy: true, ScaleUp: InProgress,
+				Since: clock(t, "2024-02-03T10:20:20.25Z")},
 			{
 				Name: "https://www.googleapis.com/compute/v1/projects/p/zones/z/instanceGroups/workers-b", Target: 4, MaxSize: 5,
 				Ready: 2, Unready: 1, LongUnregistered: 1, ScaleUp: InBackoff, Since: refused, Backoff: &Backoff{Since: refused},
 			},
 		}}},
-		"1.29 at its start": {"Cluster-autoscaler status at 2024-02-03 10:20:41.2 +0000 UTC:\nInitializing", Status{Time: clock(t, "2024-02-03T10:20:41.2Z"), Message: "Initializing"}},
+		"1.29 at its start": {"Cluster-autoscaler status at 2024-02-03 10:20:41.2 +0000 UTC:\nInitializing",
+			Status{Time: clock(t, "2024-02-03T10:20:41.2Z"), Message: "Initializing"}},
 		"1.32": {of132, Status{Time: clock(t, "2025-03-04T10:00:10.206117341Z"), Running: true, Groups: []Group{
-			{Name: "eks-workers-a-6ac8f0e2", Target: 4, MinSize: 1, MaxSize: 9, Ready: 3, Unregistered: 1, BeingDeleted: 1, Healthy: true, ScaleUp: NoActivity, Since: clock(t, "2025-03-04T09:50:00.1Z")},
+			{Name: "eks-workers-a-6ac8f0e2", Target: 4, MinSize: 1, MaxSize: 9, Ready: 3, Unregistered: 1, BeingDeleted: 1, Healthy: true,
+				ScaleUp: NoActivity, Since: clock(t, "2025-03-04T09:50:00.1Z")},
 		}}},
 		"1.36": {of136, Status{Time: clock(t, "2026-06-01T12:00:40.519207846Z"), Running: true, Groups: []Group{
 			{
-				Name: "workers-a", Target: 2, MaxSize: 10, Unready: 1, LongUnregistered: 1, Healthy: true, ScaleUp: InBackoff, Since: clock(t, "2026-06-01T12:00:20Z"),
+				Name: "workers-a", Target: 2, MaxSize: 10, Unready: 1, LongUnregistered: 1, Healthy: true, ScaleUp: InBackoff,
+				Since:   clock(t, "2026-06-01T12:00:20Z"),
 				Backoff: &Backoff{"QUOTA_EXCEEDED", "creation failed: 57.0 in the region", clock(t, "2026-06-01T12:00:20Z")},
 			},
 			{Name: "workers-b", MaxSize: 4, Healthy: true, ScaleUp: NoActivity},
@@ -179,10 +183,12 @@ func TestStatusesOfAllReleases(t *testing.T) {
 			Status{Time: clock(t, "2026-06-01T12:00:40Z")},
 		},
 		"a release to come": {
-			"autoscalerStatus: Running\nmessage: all is well\nmode: {a: 1}\ntime: 2026-06-01 12:00:40 +0000 UTC\nnodeGroups: [{name: a, size: [1], scaleUp: {status: Slow}}]\n",
+			"autoscalerStatus: Running\nmessage: all is well\nmode: {a: 1}\ntime: 2026-06-01 12:00:40 +0000 UTC\nnodeGroups: " +
+				"[{name: a, size: [1], scaleUp: {status: Slow}}]\n",
 			Status{Time: clock(t, "2026-06-01T12:00:40Z"), Running: true, Message: "all is well", Groups: []Group{{Name: "a", ScaleUp: "Slow"}}},
 		},
-		"written by hand, without a time": {"nodeGroups: [{name: a, health: {minSize: 1, maxSize: 2}}]", Status{Groups: []Group{{Name: "a", MinSize: 1, MaxSize: 2}}}},
+		"written by hand, without a time": {"nodeGroups: [{name: a, health: {minSize: 1, maxSize: 2}}]",
+			Status{Groups: []Group{{Name: "a", MinSize: 1, MaxSize: 2}}}},
 	} {
 		got, err := Parse(c.data)
 		if err != nil {
@@ -204,12 +210,16 @@ func TestErrorsNameTheField(t *testing.T) {
 		"- a":                              "cannot unmarshal array",
 		"\tnonsense":                       "status of Cluster Autoscaler: ",
 		head + "nodeGroups: [{health: 3}]": "nodeGroups.health",
-		head + "nodeGroups: [{health: {cloudProviderTarget: many}}]":                       "nodeGroups.health.cloudProviderTarget",
-		head + "nodeGroups: [{health: {nodeCounts: {registered: {ready: 1.5}}}}]":          "nodeGroups.health.nodeCounts.registered.ready",
-		head + "nodeGroups: [{name: a}, {scaleUp: {lastTransitionTime: never}}]":           "nodeGroups[1].scaleUp.lastTransitionTime: parsing time",
-		"Cluster-autoscaler status at noon:\nCluster-wide:\n":                              "time: parsing time",
-		strings.Replace(of129, "cloudProviderTarget=6 (", "cloudProviderTarget=many (", 1): `group "workers-eu-west-1a": Health: cloudProviderTarget: strconv.Atoi: parsing "many"`,
-		strings.Replace(of129, "10:20:20.25 +0000 UTC m=+66.1\n  ScaleDown:   NoCandidates (candidates=0)\n               LastProbeTime:      2024-02-03 10:20:40.001 +0000 UTC m=+86.5\n               LastTransitionTime: 2024-02-03 10:19:20.5 +0000 UTC m=+6.2\n\n  Name", "noon\n  Name", 1): `group "workers-eu-west-1a": LastTransitionTime: parsing time`,
+		head + "nodeGroups: [{health: {cloudProviderTarget: many}}]":              "nodeGroups.health.cloudProviderTarget",
+		head + "nodeGroups: [{health: {nodeCounts: {registered: {ready: 1.5}}}}]": "nodeGroups.health.nodeCounts.registered.ready",
+		head + "nodeGroups: [{name: a}, {scaleUp: {lastTransitionTime: never}}]":  "nodeGroups[1].scaleUp.lastTransitionTime: parsing time",
+		"Cluster-autoscaler status at noon:\nCluster-wide:\n":                     "time: parsing time",
+		strings.Replace(of129, "cloudProviderTarget=6 (", "cloudProviderTarget=many (",
+			1): `group "workers-eu-west-1a": Health: cloudProviderTarget: strconv.Atoi: parsing "many"`,
+		strings.Replace(of129,
+			"10:20:20.25 +0000 UTC m=+66.1\n  ScaleDown:   NoCandidates (candidates=0)\n               LastProbeTime:      "+
+				"2024-02-03 10:20:40.001 +0000 UTC m=+86.5\n               LastTransitionTime: 2024-02-03 10:19:20.5 +0000 UTC m=+6.2\n\n  Name",
+			"noon\n  Name", 1): `group "workers-eu-west-1a": LastTransitionTime: parsing time`,
 	} {
 		if got, err := Parse(data); err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%q: %v, want %q", data, err, want)

@@ -140,11 +140,11 @@ func namespaces(names []string) map[string]cache.Config {
 	return out
 }
 
-// Run runs the controllers while this Manager leads, until ctx is done. Then the passes under way
-// have the grace period to end, and the leadership is handed over. If the caches are not filled
-// yet, Run returns at once. Run fails if the leadership is lost (ErrNotLeading if another process
-// has it), if it can never be obtained (ErrNoNamespace), if what was read is void (ErrRestored), or if the grace period is too short. When Run returns the program must exit
-// at once: another process leads or is about to, and passes that did not end are still running.
+// Run runs the controllers while this Manager leads, until ctx is done. Then the passes under way have the grace period
+// to end, and the leadership is handed over. If the caches are not filled yet, Run returns at once. Run fails if the
+// leadership is lost (ErrNotLeading if another process has it), if it can never be obtained (ErrNoNamespace), if what
+// was read is void (ErrRestored), or if the grace period is too short. When Run returns the program must exit at once:
+// another process leads or is about to, and passes that did not end are still running.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(logr.NewContext(ctx, m.options.Log))
 	defer cancel(nil)

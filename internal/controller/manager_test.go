@@ -70,7 +70,8 @@ func run(t *testing.T, s *server, w *watcher, o controller.Options) (m *controll
 // eventually waits until something holds, for longer than a busy machine takes.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
+		func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
@@ -343,7 +344,8 @@ func TestNewRefuses(t *testing.T) {
 // What both have is reported once.
 func TestGatherer(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "evenkeel_test"}, func() float64 { return 7 }))
+	registry.MustRegister(collectors.NewGoCollector(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "evenkeel_test"},
+		func() float64 { return 7 }))
 	families, _ := controller.Gatherer(registry).Gather() // the error is about what both have
 	names := map[string]int{}
 	for _, f := range families {
@@ -371,7 +373,8 @@ func TestAWatchThatFailsForGood(t *testing.T) {
 	s.refuse(true)
 	eventually(t, "it says what it cannot watch", func() bool {
 		err := m.Ready()
-		return err != nil && strings.HasPrefix(err.Error(), "the watch of *v1.ConfigMap has failed for ") && strings.Contains(err.Error(), "Forbidden")
+		return err != nil && strings.HasPrefix(err.Error(), "the watch of *v1.ConfigMap has failed for ") &&
+			strings.Contains(err.Error(), "Forbidden")
 	})
 	s.refuse(false)
 	eventually(t, "readiness again", func() bool { return m.Ready() == nil })

@@ -39,7 +39,8 @@ func stuck(gatherer prometheus.Gatherer, limit time.Duration) error {
 			}
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "controller" {
-					problems = append(problems, fmt.Errorf("a reconciliation of controller %s has been running for %s", label.GetValue(), took.Truncate(time.Second)))
+					problems = append(problems, fmt.Errorf("a reconciliation of controller %s has been running for %s", label.GetValue(),
+						took.Truncate(time.Second)))
 				}
 			}
 		}

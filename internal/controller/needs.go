@@ -35,7 +35,8 @@ type Metrics struct {
 // NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_controller_")
-	m := &Metrics{set.Gauge("waiting", "1 for a controller that does not run because what it watches is not installed or may not be read, else 0.", "controller")}
+	m := &Metrics{set.Gauge("waiting",
+		"1 for a controller that does not run because what it watches is not installed or may not be read, else 0.", "controller")}
 	return m, set.Register(r)
 }
 
@@ -100,7 +101,8 @@ func (m *Manager) split(controllers []Controller) (ready []Controller, w *waitin
 		m.options.Metrics.see(c.Name(), w.why[c.Name()] != nil)
 	}
 	for _, c := range w.left {
-		m.options.Log.Error(w.why[c.Name()], "Controller not started, the others run without it: install the definitions and the rights of this version", "controller", c.Name())
+		m.options.Log.Error(w.why[c.Name()],
+			"Controller not started, the others run without it: install the definitions and the rights of this version", "controller", c.Name())
 	}
 	return ready, w, err
 }

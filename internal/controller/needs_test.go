@@ -38,8 +38,10 @@ func TestAControllerWaitsForWhatItNeeds(t *testing.T) {
 	}, funcr.Options{})
 	waits := func(want int) {
 		t.Helper()
-		text := fmt.Sprintf("# HELP evenkeel_controller_waiting 1 for a controller that does not run because what it watches is not installed or may not be read, else 0.\n"+
-			"# TYPE evenkeel_controller_waiting gauge\nevenkeel_controller_waiting{controller=\"new\"} %d\nevenkeel_controller_waiting{controller=\"old\"} 0\n", want)
+		text := fmt.Sprintf("# HELP evenkeel_controller_waiting 1 for a controller that does not run because what it watches "+
+			"is not installed or may not be read, else 0.\n"+
+			"# TYPE evenkeel_controller_waiting gauge\nevenkeel_controller_waiting{controller=\"new\"} "+
+			"%d\nevenkeel_controller_waiting{controller=\"old\"} 0\n", want)
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(text)); err != nil {
 			t.Error(err)
 		}
@@ -84,7 +86,8 @@ func TestNoControllerCanRun(t *testing.T) {
 	s := newServer(t)
 	o := options("alice")
 	o.Needs = map[string][]controller.Need{"new": {{List: &v1.SecretList{}}}}
-	if _, err := controller.New(s.config(), []controller.Controller{&watcher{name: "new"}}, o); err == nil || !strings.Contains(err.Error(), "controller new: a kind is not installed") {
+	if _, err := controller.New(s.config(), []controller.Controller{&watcher{name: "new"}}, o); err == nil ||
+		!strings.Contains(err.Error(), "controller new: a kind is not installed") {
 		t.Error(err)
 	}
 }

@@ -200,7 +200,8 @@ func kind(apiVersion, name string) metav1.TypeMeta {
 }
 
 func fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
-	reply(w, code, metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Reason: reason, Message: string(reason), Code: int32(code)})
+	reply(w, code, metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Reason: reason, Message: string(reason),
+		Code: int32(code)})
 }
 
 func reply(w http.ResponseWriter, code int, body any) {

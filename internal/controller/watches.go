@@ -64,7 +64,8 @@ func (w *watches) problem(patience time.Duration) error {
 	var problems []error
 	for r, f := range w.failing {
 		if now.Sub(f.last) <= w.quiet && f.last.Sub(f.since) >= patience {
-			problems = append(problems, fmt.Errorf("the watch of %s has failed for %s: %w", r.TypeDescription(), now.Sub(f.since).Truncate(time.Second), f.err))
+			problems = append(problems, fmt.Errorf("the watch of %s has failed for %s: %w", r.TypeDescription(),
+				now.Sub(f.since).Truncate(time.Second), f.err))
 		}
 	}
 	slices.SortFunc(problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

@@ -44,7 +44,8 @@ func TestWatchesThatFail(t *testing.T) {
 				mark := "."
 				if err := w.problem(w.patience); err != nil {
 					mark = "!"
-					if text := err.Error(); !strings.HasPrefix(text, "the watch of *v1.Pod has failed for ") || !strings.HasSuffix(text, "m0s: pods is forbidden") {
+					if text := err.Error(); !strings.HasPrefix(text, "the watch of *v1.Pod has failed for ") ||
+						!strings.HasSuffix(text, "m0s: pods is forbidden") {
 						t.Errorf("said %q", text)
 					}
 				}

@@ -84,8 +84,10 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 		minor, patch := releaseOf(tag)
 		owner := metav1.GetControllerOfNoCopy(meta)
 		o.Autoscalers = append(o.Autoscalers, Autoscaler{
-			Kind: kind, Namespace: cmp.Or(meta.Namespace, metav1.NamespaceDefault), Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minor, Patch: patch,
-			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i, owned: owner != nil && owner.Kind != "Node",
+			Kind: kind, Namespace: cmp.Or(meta.Namespace, metav1.NamespaceDefault), Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minor,
+			Patch:  patch,
+			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i, owned: owner != nil &&
+				owner.Kind != "Node",
 		})
 		found = true
 	}
@@ -155,7 +157,8 @@ type Flags struct {
 }
 
 // switches are the flags without a value of their own that matter here.
-var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up", "frequent-loops-enabled", "enable-provisioning-requests"}
+var switches = []string{"balance-similar-node-groups", "write-status-configmap", "scale-down-enabled", "salvo-scale-up",
+	"frequent-loops-enabled", "enable-provisioning-requests"}
 
 // quotes are those of a shell.
 const quotes = `"'`

@@ -31,11 +31,13 @@ func (d *diagnoser) sets() {
 	if len(shared) == 0 {
 		return
 	}
-	if !d.fleet.effect && (len(d.fleet.options.IgnoreLabels) > 0 || slices.ContainsFunc(ratios(&d.fleet.options), func(r **nodegroupset.Ratio) bool { return *r != nil })) {
+	if !d.fleet.effect && (len(d.fleet.options.IgnoreLabels) > 0 ||
+		slices.ContainsFunc(ratios(&d.fleet.options), func(r **nodegroupset.Ratio) bool { return *r != nil })) {
 		d.find(Finding{
 			Severity: Error, Reason: IgnoredFlags,
-			Message: fmt.Sprintf("Cluster Autoscaler %s reads --balancing-ignore-label and the ratios on %s only, so here they have no effect", d.by.Version(), spelling.Or(clouds)),
-			Remedy:  "take them away; --balancing-label has an effect on every cloud",
+			Message: fmt.Sprintf("Cluster Autoscaler %s reads --balancing-ignore-label and the ratios on %s only, so here they have no effect",
+				d.by.Version(), spelling.Or(clouds)),
+			Remedy: "take them away; --balancing-label has an effect on every cloud",
 		})
 	}
 	if d.steers != "" && d.steers != WayLinked {
@@ -116,7 +118,8 @@ func moves(groups []sized) (apart int) {
 		least := min(g.least, g.size)
 		request.Nodes += int64(g.size - least)
 		// Equal claims are settled by name.
-		request.Groups = append(request.Groups, nodegroupset.Group{Name: fmt.Sprintf("%06d", rank), Size: int64(least), Min: int64(least), Max: int64(g.most)})
+		request.Groups = append(request.Groups, nodegroupset.Group{Name: fmt.Sprintf("%06d", rank), Size: int64(least), Min: int64(least),
+			Max: int64(g.most)})
 	}
 	split, err := nodegroupset.Split(request)
 	if err != nil { // sizes that no group can have
@@ -141,21 +144,24 @@ func (d *diagnoser) unbalanced(shared []SetResult, way Way) {
 	groups, apart := total(shared)
 	flags, remedy := []string{"--balance-similar-node-groups=true"}, "set the flag"
 	if way != WayAutoscaler {
-		flags, remedy = nil, "let evenkeel choose: no flags of Cluster Autoscaler give these sets, and its own would join other groups or not these"
+		flags, remedy = nil,
+			"let evenkeel choose: no flags of Cluster Autoscaler give these sets, and its own would join other groups or not these"
 	}
 	switch {
 	case d.by == nil && apart == 0:
 	case d.by == nil:
 		d.find(Finding{
 			Severity: Warning, Reason: BalancingOff, Groups: groups, Apart: apart, Way: way,
-			Message: fmt.Sprintf("%s not even, and whether Cluster Autoscaler balances is not visible", spelling.Count(len(shared), "set")+" of similar groups "+isOrAre(len(shared))),
-			Remedy:  d.managed(),
+			Message: fmt.Sprintf("%s not even, and whether Cluster Autoscaler balances is not visible", spelling.Count(len(shared), "set")+
+				" of similar groups "+isOrAre(len(shared))),
+			Remedy: d.managed(),
 		})
 	case !d.by.Flags.Is("balance-similar-node-groups", false):
 		d.find(Finding{
 			Severity: Error, Reason: BalancingOff, Groups: groups, Apart: apart, Way: way, Flags: flags,
-			Message: fmt.Sprintf("--balance-similar-node-groups is off, so all nodes of a scale-up go to one group; there %s %s of similar groups", isOrAre(len(shared)), spelling.Count(len(shared), "set")),
-			Remedy:  remedy,
+			Message: fmt.Sprintf("--balance-similar-node-groups is off, so all nodes of a scale-up go to one group; there %s %s of similar groups",
+				isOrAre(len(shared)), spelling.Count(len(shared), "set")),
+			Remedy: remedy,
 		})
 	}
 }
@@ -264,7 +270,8 @@ func (d *diagnoser) joinedWrongly(way Way, plan plan) {
 		d.find(Finding{
 			Severity: Warning, Reason: JoinedWrongly, Groups: set, Apart: d.apartOf(set), Way: way, Flags: plan.flags,
 			Message: fmt.Sprintf("Cluster Autoscaler balances %s with groups that are not similar: %s", set[0], spelling.List(different, few)),
-			Remedy:  map[bool]string{true: "set the flags of the recommendation", false: "no flags keep them apart, as taints are not compared: let evenkeel choose"}[way == WayAutoscaler],
+			Remedy: map[bool]string{true: "set the flags of the recommendation",
+				false: "no flags keep them apart, as taints are not compared: let evenkeel choose"}[way == WayAutoscaler],
 		})
 	}
 }
@@ -286,9 +293,11 @@ func (d *diagnoser) unsteady(shared []SetResult) (labels []string) {
 	packs, err := nodegroupset.ShippedPacks()
 	for _, label := range slices.Sorted(maps.Keys(of)) {
 		f := Finding{
-			Severity: Warning, Reason: NodesDiffer, Groups: of[label], Apart: d.apartOf(of[label]), Way: WayAutoscaler, Flags: []string{"--balancing-ignore-label=" + label},
-			Message: fmt.Sprintf("nodes of %s differ from each other in the label %s, so it depends on the node that Cluster Autoscaler takes for a new one whether the group is similar to others", spelling.List(of[label], few), label),
-			Remedy:  "set the flag, or give all nodes of a group the same value",
+			Severity: Warning, Reason: NodesDiffer, Groups: of[label], Apart: d.apartOf(of[label]), Way: WayAutoscaler,
+			Flags: []string{"--balancing-ignore-label=" + label},
+			Message: fmt.Sprintf("nodes of %s differ from each other in the label %s, so it depends on the node that Cluster "+
+				"Autoscaler takes for a new one whether the group is similar to others", spelling.List(of[label], few), label),
+			Remedy: "set the flag, or give all nodes of a group the same value",
 		}
 		switch {
 		case err != nil || packs.HasMeaning(label) || label == v1.LabelInstanceTypeStable || label == v1.LabelInstanceType:
@@ -344,8 +353,9 @@ func (d *diagnoser) uneven(shared []SetResult) {
 		}
 		f := Finding{
 			Severity: Warning, Reason: Uneven, Groups: set.Groups, Apart: set.Apart,
-			Message: fmt.Sprintf("%s of %s would be in another group in an even set", spelling.Count(set.Apart, "node"), spelling.List(set.Groups, few)),
-			Remedy:  "the next scale-ups make the set even, as the smallest groups grow first",
+			Message: fmt.Sprintf("%s of %s would be in another group in an even set", spelling.Count(set.Apart, "node"),
+				spelling.List(set.Groups, few)),
+			Remedy: "the next scale-ups make the set even, as the smallest groups grow first",
 		}
 		shrinks := d.by != nil && d.by.Flags.Is("scale-down-enabled", true)
 		if shrinks && (d.steers == "" || d.steers == WayExpander) {

@@ -91,7 +91,9 @@ func (d *diagnoser) autoscaler() {
 		if len(d.o.Pools) > 0 {
 			message += "; Karpenter is all that makes nodes"
 		}
-		d.find(Finding{Severity: Warning, Reason: NoAutoscaler, Message: message, Remedy: "without it nothing resizes node groups, and there is nothing to balance; if it runs elsewhere, add its Deployment to the files"})
+		d.find(Finding{Severity: Warning, Reason: NoAutoscaler, Message: message,
+			Remedy: "without it nothing resizes node groups, and there is nothing to balance; if it runs elsewhere, add its " +
+				"Deployment to the files"})
 	case d.by == nil:
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{Kind: "Hidden"})
 		d.note("Cluster Autoscaler runs where it cannot be seen, as one that the cloud manages; its flags are unknown")
@@ -101,7 +103,8 @@ func (d *diagnoser) autoscaler() {
 			names = append(names, d.o.Autoscalers[i].title())
 		}
 		d.find(Finding{
-			Severity: Warning, Reason: SeveralAutoscalers, Message: "Cluster Autoscaler is there more than once: " + spelling.List(names, few) + "; what follows is about the first",
+			Severity: Warning, Reason: SeveralAutoscalers, Message: "Cluster Autoscaler is there more than once: " + spelling.List(names, few) +
+				"; what follows is about the first",
 			Remedy: "leave one for each node group: several of them resize the same groups",
 		})
 	}
@@ -123,7 +126,8 @@ func (d *diagnoser) asked() {
 	}
 	if len(d.o.Steering) == 0 {
 		if d.by.Flags.asks() {
-			d.note("Cluster Autoscaler asks an expander at " + d.by.Flags.Get("grpc-expander-url", "") + "; if that is evenkeel, add its Deployment to the files")
+			d.note("Cluster Autoscaler asks an expander at " + d.by.Flags.Get("grpc-expander-url", "") +
+				"; if that is evenkeel, add its Deployment to the files")
 		}
 		return
 	}
@@ -134,14 +138,19 @@ func (d *diagnoser) asked() {
 	case !d.by.Flags.asks():
 		d.find(Finding{
 			Severity: Error, Reason: NotAsked,
-			Message: fmt.Sprintf("evenkeel runs in %s %s/%s, but Cluster Autoscaler does not ask it: --expander is %s", strings.ToLower(s.Kind), s.Namespace, s.Name, strings.Join(chain, ",")),
-			Flags:   []string{"--expander=grpc," + chain[0], "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE"}, Remedy: "set the flags, with the address and the certificate of evenkeel",
+			Message: fmt.Sprintf("evenkeel runs in %s %s/%s, but Cluster Autoscaler does not ask it: --expander is %s", strings.ToLower(s.Kind),
+				s.Namespace, s.Name, strings.Join(chain, ",")),
+			Flags:  []string{"--expander=grpc," + chain[0], "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE"},
+			Remedy: "set the flags, with the address and the certificate of evenkeel",
 		})
 		return
 	case slices.ContainsFunc(chain[:at], func(name string) bool { return name != byPrice }):
 		d.find(Finding{
-			Severity: Warning, Reason: AskedLate, Message: fmt.Sprintf("--expander=%s asks evenkeel about what %s leaves, which may be a single group of a set", strings.Join(chain, ","), strings.Join(chain[:at], ",")),
-			Flags: []string{"--expander=grpc," + strings.Join(slices.Delete(slices.Clone(chain), at, at+1), ",")}, Remedy: "let evenkeel be asked first, and give it these strategies",
+			Severity: Warning, Reason: AskedLate,
+			Message: fmt.Sprintf("--expander=%s asks evenkeel about what %s leaves, which may be a single group of a set", strings.Join(chain, ","),
+				strings.Join(chain[:at], ",")),
+			Flags:  []string{"--expander=grpc," + strings.Join(slices.Delete(slices.Clone(chain), at, at+1), ",")},
+			Remedy: "let evenkeel be asked first, and give it these strategies",
 		})
 	}
 	d.steers = s.Way
@@ -188,8 +197,9 @@ func (d *diagnoser) scaleUps(balancing bool) {
 	if !balancing && d.by.Minor > 0 && d.by.Minor < 35 && !d.by.Flags.Is("frequent-loops-enabled", false) {
 		d.find(Finding{
 			Severity: Warning, Reason: SlowLoops,
-			Message: fmt.Sprintf("each increase takes Cluster Autoscaler %s a loop, which it begins every --scan-interval only, ten seconds if nothing else is set", d.by.Version()),
-			Flags:   []string{"--frequent-loops-enabled=true"}, Remedy: "set the flag: loops follow each other at once while pods are pending",
+			Message: fmt.Sprintf("each increase takes Cluster Autoscaler %s a loop, which it begins every --scan-interval only, "+
+				"ten seconds if nothing else is set", d.by.Version()),
+			Flags: []string{"--frequent-loops-enabled=true"}, Remedy: "set the flag: loops follow each other at once while pods are pending",
 		})
 	}
 	f := Finding{Flags: []string{fmt.Sprintf("--%s=%d", name, d.perScaleUp())}}
@@ -197,7 +207,8 @@ func (d *diagnoser) scaleUps(balancing bool) {
 	split := "let evenkeel split the increases, and take the flag away"
 	switch {
 	case balancing:
-		d.note("Cluster Autoscaler balances by itself too, so evenkeel chooses the set, and Cluster Autoscaler splits over the groups that it takes for similar")
+		d.note("Cluster Autoscaler balances by itself too, so evenkeel chooses the set, and Cluster Autoscaler splits over " +
+			"the groups that it takes for similar")
 		return
 	case err == nil && bound > mostPerScaleUp:
 		f.Severity, f.Reason = Error, LargeScaleUps
@@ -223,8 +234,10 @@ func (d *diagnoser) status() {
 		d.note("Cluster Autoscaler writes no status, so sizes are numbers of nodes, and backoffs are not seen")
 	case s == nil && d.by != nil:
 		d.find(Finding{
-			Severity: Warning, Reason: NoStatus, Message: cmp.Or(d.o.StatusProblem, "Cluster Autoscaler has no status: its ConfigMap is not there, so sizes are numbers of nodes"),
-			Remedy: "give the ConfigMap cluster-autoscaler-status with the files, or the right to read it; Cluster Autoscaler writes it at the end of each loop",
+			Severity: Warning, Reason: NoStatus, Message: cmp.Or(d.o.StatusProblem,
+				"Cluster Autoscaler has no status: its ConfigMap is not there, so sizes are numbers of nodes"),
+			Remedy: "give the ConfigMap cluster-autoscaler-status with the files, or the right to read it; Cluster Autoscaler " +
+				"writes it at the end of each loop",
 		})
 	case s == nil:
 	case !s.Running:
@@ -236,7 +249,8 @@ func (d *diagnoser) status() {
 		d.note("the status has no time, so whether it is old is not seen")
 	case !d.o.Now.IsZero() && d.o.Now.Sub(s.Time) > staleAfter:
 		d.find(Finding{
-			Severity: Error, Reason: OldStatus, Message: fmt.Sprintf("the last loop of Cluster Autoscaler began %s ago", d.o.Now.Sub(s.Time).Round(time.Second)),
+			Severity: Error, Reason: OldStatus, Message: fmt.Sprintf("the last loop of Cluster Autoscaler began %s ago",
+				d.o.Now.Sub(s.Time).Round(time.Second)),
 			Remedy: "its log says why it stands still",
 		})
 	}
@@ -278,12 +292,14 @@ func (d *diagnoser) readGroups() {
 		}
 	}
 	if len(unknown) > 0 {
-		d.note(fmt.Sprintf("without a node, so that what a new one looks like is not seen here: %s; Cluster Autoscaler compares its cloud's template of such a group with real nodes of others: --snapshot reads it",
+		d.note(fmt.Sprintf("without a node, so that what a new one looks like is not seen here: %s; Cluster Autoscaler "+
+			"compares its cloud's template of such a group with real nodes of others: --snapshot reads it",
 			spelling.List(unknown, few)))
 	}
 	if len(d.o.Groups) == 0 && (d.by != nil || d.o.Status != nil) {
 		d.find(Finding{
-			Severity: Warning, Reason: NoGroups, Message: cmp.Or(d.o.GroupsProblem, "no node group was found"), Remedy: "--group-label names the label whose value is the group of a node",
+			Severity: Warning, Reason: NoGroups, Message: cmp.Or(d.o.GroupsProblem, "no node group was found"),
+			Remedy: "--group-label names the label whose value is the group of a node",
 		})
 	}
 }

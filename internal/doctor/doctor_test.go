@@ -45,14 +45,16 @@ func evenkeel(command string) *appsv1.Deployment {
 func node(group string, number int, labels ...string) *v1.Node {
 	name := fmt.Sprintf("%s-%d", group, number)
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		v1.LabelHostname: name, v1.LabelTopologyZone: group[len(group)-1:], v1.LabelInstanceTypeStable: "m1", "eks.amazonaws.com/nodegroup": group,
+		v1.LabelHostname: name, v1.LabelTopologyZone: group[len(group)-1:], v1.LabelInstanceTypeStable: "m1",
+		"eks.amazonaws.com/nodegroup": group,
 	}}}
 	for _, label := range labels {
 		key, value, _ := strings.Cut(label, "=")
 		n.Labels[key] = value
 	}
 	n.Spec.ProviderID = "aws:///" + name
-	n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110")}
+	n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"),
+		"pods": resource.MustParse("110")}
 	n.Status.Allocatable = n.Status.Capacity
 	n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
 	return n
@@ -60,7 +62,8 @@ func node(group string, number int, labels ...string) *v1.Node {
 
 // A cluster has groups of sizes, with bounds 0 and 10.
 func cluster(sizes map[string]int, by ...any) *Observation {
-	o := &Observation{Label: "eks.amazonaws.com/nodegroup", Status: &autoscalerstatus.Status{Time: noon, Running: true}, Now: noon.Add(time.Second)}
+	o := &Observation{Label: "eks.amazonaws.com/nodegroup", Status: &autoscalerstatus.Status{Time: noon, Running: true},
+		Now: noon.Add(time.Second)}
 	for _, object := range by {
 		o.AddWorkload(object)
 	}
@@ -73,7 +76,8 @@ func cluster(sizes map[string]int, by ...any) *Observation {
 		g.Template = &cloudprovider.Template{Node: node(name, 0)}
 		o.Nodes = append(o.Nodes, g.Nodes...)
 		o.Groups = append(o.Groups, g)
-		o.Status.Groups = append(o.Status.Groups, autoscalerstatus.Group{Name: name, Target: size, MaxSize: 10, Ready: size, Healthy: true, ScaleUp: autoscalerstatus.NoActivity})
+		o.Status.Groups = append(o.Status.Groups, autoscalerstatus.Group{Name: name, Target: size, MaxSize: 10, Ready: size, Healthy: true,
+			ScaleUp: autoscalerstatus.NoActivity})
 	}
 	return o
 }
@@ -115,10 +119,16 @@ func TestFindings(t *testing.T) {
 	}{
 		"all is well": {o: cluster(map[string]int{"a": 3, "b": 2, "c": 3}, deployment(current, balanced)), way: WayNothing},
 		"the flag is off": {
-			o: cluster(uneven, deployment(current, "--cloud-provider=aws")), want: map[Reason]int{BalancingOff: 3}, way: WayAutoscaler, flags: []string{balanced},
+			o: cluster(uneven, deployment(current, "--cloud-provider=aws")), want: map[Reason]int{BalancingOff: 3}, way: WayAutoscaler,
+			flags: []string{balanced},
 		},
 		"the flag is off and nothing is similar": {
-			o: cluster(uneven, deployment(current)), change: func(o *Observation) { label(o, "a", "team=1"); label(o, "b", "team=2"); label(o, "c", "team=3") },
+			o: cluster(uneven, deployment(current)), change: func(o *Observation) {
+				label(o, "a", "team=1")
+				label(o, "b", "team=2")
+				label(o, "c",
+					"team=3")
+			},
 			way: WayNothing,
 		},
 		"a label of the cloud differs": {
@@ -127,10 +137,12 @@ func TestFindings(t *testing.T) {
 				label(o, "a", "eks.amazonaws.com/sourceLaunchTemplateId=lt-1")
 				label(o, "b", "eks.amazonaws.com/sourceLaunchTemplateId=lt-2")
 			},
-			want: map[Reason]int{NotSimilar: 3}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=eks.amazonaws.com/sourceLaunchTemplateId"},
+			want: map[Reason]int{NotSimilar: 3}, way: WayAutoscaler,
+			flags: []string{"--balancing-ignore-label=eks.amazonaws.com/sourceLaunchTemplateId"},
 		},
 		"the same is ignored": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws", "--balancing-ignore-label=eks.amazonaws.com/sourceLaunchTemplateId")),
+			o: cluster(map[string]int{"a": 2, "b": 2},
+				deployment(current, balanced, "--cloud-provider=aws", "--balancing-ignore-label=eks.amazonaws.com/sourceLaunchTemplateId")),
 			change: func(o *Observation) {
 				label(o, "a", "eks.amazonaws.com/sourceLaunchTemplateId=lt-1")
 			},
@@ -159,9 +171,11 @@ func TestFindings(t *testing.T) {
 			way: WayAutoscaler, without: []string{"--balancing-label=pool"},
 		},
 		"flags that the release ignores": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(strings.Replace(current, "1.36", "1.37", 1), balanced, "--cloud-provider=oci", "--balancing-ignore-label=eks.amazonaws.com/nodegroup")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(strings.Replace(current, "1.36", "1.37", 1), balanced, "--cloud-provider=oci",
+				"--balancing-ignore-label=eks.amazonaws.com/nodegroup")),
 			want: map[Reason]int{IgnoredFlags: 0, NotSimilar: 0}, way: WayAutoscaler,
-			flags: []string{"--balancing-label=node.kubernetes.io/instance-type"}, without: []string{"--balancing-ignore-label=eks.amazonaws.com/nodegroup"},
+			flags:   []string{"--balancing-label=node.kubernetes.io/instance-type"},
+			without: []string{"--balancing-ignore-label=eks.amazonaws.com/nodegroup"},
 		},
 		"a label of places that an old patch compares": {
 			o: cluster(uneven, deployment("x/cluster-autoscaler:v1.33.2", balanced, "--cloud-provider=aws")),
@@ -169,7 +183,8 @@ func TestFindings(t *testing.T) {
 				label(o, "a", "topology.k8s.aws/zone-id=1")
 				label(o, "b", "topology.k8s.aws/zone-id=2")
 			},
-			want: map[Reason]int{NotSimilar: 3, OldVersion: 0}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=topology.k8s.aws/zone-id"},
+			want: map[Reason]int{NotSimilar: 3, OldVersion: 0}, way: WayAutoscaler,
+			flags: []string{"--balancing-ignore-label=topology.k8s.aws/zone-id"},
 		},
 		"the same after its mend": {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment("x/cluster-autoscaler:v1.33.4", balanced, "--cloud-provider=aws")),
@@ -187,58 +202,73 @@ func TestFindings(t *testing.T) {
 			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws")),
 			change: tainted,
 			want:   map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
+				"--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
 		},
 		"the flag is off and would join what differs by a taint": {
-			o:      cluster(map[string]int{"a": 4, "b": 2, "t": 2}, deployment("x/cluster-autoscaler:1.29", "--cloud-provider=aws", "--expander=price")),
+			o: cluster(map[string]int{"a": 4, "b": 2, "t": 2}, deployment("x/cluster-autoscaler:1.29", "--cloud-provider=aws",
+				"--expander=price")),
 			change: tainted,
 			want:   map[Reason]int{BalancingOff: 1, OldVersion: 0}, way: WayExpander,
-			flags: []string{"--expander=price,grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1", "--frequent-loops-enabled=true"},
+			flags: []string{"--expander=price,grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
+				"--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1", "--frequent-loops-enabled=true"},
 		},
 		"a taint is not compared, on Azure": {
 			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=azure")),
 			change: tainted,
 			want:   map[Reason]int{NotSimilar: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=5"},
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
+				"--balance-similar-node-groups=false", "--max-nodes-per-scaleup=5"},
 		},
 		"prices come before evenkeel": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")), way: WayNothing,
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=price,grpc", "--grpc-expander-url=e:80",
+				"--max-nodes-per-scaleup=1"), evenkeel("expander")), way: WayNothing,
 		},
 		"an expander beside an old release whose loops are apart": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment("x/cluster-autoscaler:v1.34.5", "--expander=grpc,least-waste", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1", "--balance-similar-node-groups=false", "--cloud-provider=aws"), evenkeel("expander")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment("x/cluster-autoscaler:v1.34.5", "--expander=grpc,least-waste",
+				"--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1", "--balance-similar-node-groups=false", "--cloud-provider=aws"),
+				evenkeel("expander")),
 			want: map[Reason]int{SlowLoops: 0}, way: WayNothing,
 		},
 		"all or nothing, of few pods": {
-			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests")),
+			o: cluster(map[string]int{"a": 2, "b": 2, "t": 2},
+				deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests")),
 			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/small", 3}, {"d/large", 12}} },
 			want:   map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=12"},
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
+				"--balance-similar-node-groups=false", "--max-nodes-per-scaleup=12"},
 		},
 		"all or nothing, of many pods": {
-			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests", "--max-nodes-per-scaleup=50")),
+			o: cluster(map[string]int{"a": 2, "b": 2, "t": 2},
+				deployment(current, balanced, "--cloud-provider=aws", "--enable-provisioning-requests", "--max-nodes-per-scaleup=50")),
 			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/large", 120}} },
 			want:   map[Reason]int{JoinedWrongly: 0}, way: WayLinked, flags: []string{}, without: []string{"--max-nodes-per-scaleup=50"},
 		},
 		"all or nothing, none seen, with an external provider": {
-			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=externalgrpc", "--enable-provisioning-requests=true", "--balancing-ignore-label=eks.amazonaws.com/nodegroup")),
+			o: cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=externalgrpc",
+				"--enable-provisioning-requests=true", "--balancing-ignore-label=eks.amazonaws.com/nodegroup")),
 			change: tainted, want: map[Reason]int{JoinedWrongly: 0}, way: WaySidecar,
 		},
 		"all or nothing, where Cluster Autoscaler does not look at it": {
 			o:      cluster(map[string]int{"a": 2, "b": 2, "t": 2}, deployment(current, balanced, "--cloud-provider=aws")),
 			change: func(o *Observation) { tainted(o); o.Requests = []Request{{"d/large", 120}} },
 			want:   map[Reason]int{JoinedWrongly: 0}, way: WayExpander,
-			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE", "--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
+			flags: []string{"--expander=grpc,least-waste", "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
+				"--balance-similar-node-groups=false", "--max-nodes-per-scaleup=1"},
 		},
 		"all or nothing, more than evenkeel expander lets pass": {
-			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80", "--enable-provisioning-requests", "--max-nodes-per-scaleup=5"), evenkeel("expander")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80",
+				"--enable-provisioning-requests", "--max-nodes-per-scaleup=5"), evenkeel("expander")),
 			change: func(o *Observation) { o.Requests = []Request{{"d/large", 12}} }, want: map[Reason]int{RequestTooLarge: 0}, way: WayNothing,
 		},
 		"all or nothing, too large for evenkeel expander": {
-			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80", "--enable-provisioning-requests", "--max-nodes-per-scaleup=5"), evenkeel("expander")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80",
+				"--enable-provisioning-requests", "--max-nodes-per-scaleup=5"), evenkeel("expander")),
 			change: func(o *Observation) { o.Requests = []Request{{"d/large", 120}} }, want: map[Reason]int{RequestTooLarge: 0}, way: WayLinked,
 		},
 		"all or nothing, with increases that are too large for evenkeel expander": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80", "--enable-provisioning-requests"), evenkeel("expander")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80",
+				"--enable-provisioning-requests"), evenkeel("expander")),
 			want: map[Reason]int{LargeScaleUps: 0}, way: WayLinked,
 		},
 		"a node has a label of its own": {
@@ -257,17 +287,22 @@ func TestFindings(t *testing.T) {
 			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")), want: map[Reason]int{Uneven: 3}, way: WayLinked,
 		},
 		"the same with an external provider": {
-			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=externalgrpc", "--balancing-ignore-label=eks.amazonaws.com/nodegroup")), want: map[Reason]int{Uneven: 3}, way: WaySidecar,
+			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=externalgrpc",
+				"--balancing-ignore-label=eks.amazonaws.com/nodegroup")), want: map[Reason]int{Uneven: 3}, way: WaySidecar,
 		},
 		"the same without scale-downs": {
-			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws", "--scale-down-enabled=false")), want: map[Reason]int{Uneven: 3}, way: WayNothing,
+			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws", "--scale-down-enabled=false")), want: map[Reason]int{Uneven: 3},
+			way: WayNothing,
 		},
-		"a set is nearly even": {o: cluster(map[string]int{"a": 8, "b": 6, "c": 6}, deployment(current, balanced, "--cloud-provider=aws")), way: WayNothing},
+		"a set is nearly even": {o: cluster(map[string]int{"a": 8, "b": 6, "c": 6}, deployment(current, balanced, "--cloud-provider=aws")),
+			way: WayNothing},
 		"evenkeel is not asked": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws"), evenkeel("expander")), want: map[Reason]int{NotAsked: 0}, way: WayNothing,
+			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws"), evenkeel("expander")),
+			want: map[Reason]int{NotAsked: 0}, way: WayNothing,
 		},
 		"evenkeel is asked last": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=most-pods,grpc", "--grpc-expander-url=e:80", "--max-nodes-per-scaleup=1"), evenkeel("expander")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=most-pods,grpc", "--grpc-expander-url=e:80",
+				"--max-nodes-per-scaleup=1"), evenkeel("expander")),
 			want: map[Reason]int{AskedLate: 0}, way: WayNothing,
 		},
 		"evenkeel as the expander of large scale-ups": {
@@ -275,18 +310,22 @@ func TestFindings(t *testing.T) {
 			want: map[Reason]int{LargeScaleUps: 0}, way: WayNothing,
 		},
 		"evenkeel as the expander of one that balances": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--expander=grpc", "--grpc-expander-url=e:80"), evenkeel("expander")), way: WayNothing,
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--expander=grpc", "--grpc-expander-url=e:80"),
+				evenkeel("expander")), way: WayNothing,
 		},
-		"evenkeel is asked": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80"), evenkeel("sidecar")), way: WayNothing},
+		"evenkeel is asked": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, "--expander=grpc", "--grpc-expander-url=e:80"),
+			evenkeel("sidecar")), way: WayNothing},
 		"evenkeel is linked": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment("r/evenkeel/cluster-autoscaler:v1.36", balanced)), change: func(o *Observation) { label(o, "a", "kwok-nodegroup=x") }, way: WayNothing,
+			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment("r/evenkeel/cluster-autoscaler:v1.36", balanced)),
+			change: func(o *Observation) { label(o, "a", "kwok-nodegroup=x") }, way: WayNothing,
 		},
 		"a member is full": {
 			o:      cluster(map[string]int{"a": 6, "b": 2, "c": 6}, deployment(current, balanced, "--cloud-provider=aws")),
 			change: func(o *Observation) { o.inStatus("b").MaxSize = 2 }, want: map[Reason]int{AtMaximum: 2}, way: WayNothing,
 		},
 		"quotas are reached": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws", "--max-nodes-total=4", "--cores-total=0:16", "--memory-total=0:65")),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws", "--max-nodes-total=4",
+				"--cores-total=0:16", "--memory-total=0:65")),
 			want: map[Reason]int{QuotaReached: 0}, way: WayNothing,
 		},
 		"a backoff": {
@@ -306,30 +345,41 @@ func TestFindings(t *testing.T) {
 		"pods that no group helps": {
 			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws")),
 			change: func(o *Observation) {
-				domain := explain.SpreadDomain{Name: "b", Groups: []explain.GroupRejection{{Group: "b", Blocked: true, Reason: "it is at its maximum of 2"}}}
+				domain := explain.SpreadDomain{Name: "b",
+					Groups: []explain.GroupRejection{{Group: "b", Blocked: true, Reason: "it is at its maximum of 2"}}}
 				o.Pending = []explain.PendingSpread{
-					{Pods: []string{"d/p-0", "d/p-1"}, Binding: []string{"b"}, Domains: []explain.SpreadDomain{domain}, Answer: "d/p-0 and 1 more wait for b"},
-					{Pods: []string{"d/q"}, Binding: []string{"a"}, Domains: []explain.SpreadDomain{{Name: "a", Groups: []explain.GroupRejection{{Group: "a"}}}}},
+					{Pods: []string{"d/p-0", "d/p-1"}, Binding: []string{"b"}, Domains: []explain.SpreadDomain{domain},
+						Answer: "d/p-0 and 1 more wait for b"},
+					{Pods: []string{"d/q"}, Binding: []string{"a"},
+						Domains: []explain.SpreadDomain{{Name: "a", Groups: []explain.GroupRejection{{Group: "a"}}}}},
 					{Pods: []string{"d/r"}, Soft: true, Binding: []string{"b"}, Domains: []explain.SpreadDomain{domain}},
 				}
 			},
 			want: map[Reason]int{SpreadHeld: 0}, way: WayNothing,
 		},
-		"no rights":      {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Missing = []string{"no services"} }, want: map[Reason]int{MissingRights: 0}, way: WayNothing},
-		"an old status":  {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Now = noon.Add(time.Hour) }, want: map[Reason]int{OldStatus: 0}, way: WayNothing},
-		"the first loop": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Status.Running = false }, want: map[Reason]int{OldStatus: 0}, way: WayNothing},
-		"no status":      {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Status = nil }, want: map[Reason]int{NoStatus: 0}, way: WayNothing},
+		"no rights": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)),
+			change: func(o *Observation) { o.Missing = []string{"no services"} }, want: map[Reason]int{MissingRights: 0}, way: WayNothing},
+		"an old status": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)),
+			change: func(o *Observation) { o.Now = noon.Add(time.Hour) }, want: map[Reason]int{OldStatus: 0}, way: WayNothing},
+		"the first loop": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)),
+			change: func(o *Observation) { o.Status.Running = false }, want: map[Reason]int{OldStatus: 0}, way: WayNothing},
+		"no status": {o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Status = nil },
+			want: map[Reason]int{NoStatus: 0}, way: WayNothing},
 		"no status is written": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--write-status-configmap=false")), change: func(o *Observation) { o.Status = nil }, way: WayNothing,
+			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--write-status-configmap=false")),
+			change: func(o *Observation) { o.Status = nil }, way: WayNothing,
 		},
 		"a status without a time": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)), change: func(o *Observation) { o.Now, o.Status.Time = noon.Add(time.Hour), time.Time{} }, way: WayNothing,
+			o:      cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced)),
+			change: func(o *Observation) { o.Now, o.Status.Time = noon.Add(time.Hour), time.Time{} }, way: WayNothing,
 		},
 		"it is down": {
-			o: cluster(map[string]int{"a": 2, "b": 2}, func() any { d := deployment(current, balanced); d.Status.ReadyReplicas = 0; return d }()), want: map[Reason]int{AutoscalerDown: 0}, way: WayNothing,
+			o:    cluster(map[string]int{"a": 2, "b": 2}, func() any { d := deployment(current, balanced); d.Status.ReadyReplicas = 0; return d }()),
+			want: map[Reason]int{AutoscalerDown: 0}, way: WayNothing,
 		},
 		"two of them": {
-			o:    cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced), func() any { d := deployment(current); d.Name = "second"; return d }()),
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced),
+				func() any { d := deployment(current); d.Name = "second"; return d }()),
 			want: map[Reason]int{SeveralAutoscalers: 0}, way: WayNothing,
 		},
 		"none":   {o: cluster(uneven), change: func(o *Observation) { o.Status = nil }, want: map[Reason]int{NoAutoscaler: 0}, way: WayNothing},
@@ -377,8 +427,10 @@ var seen = map[Reason]bool{}
 
 // reasons are all of them.
 var reasons = []Reason{
-	NoAutoscaler, SeveralAutoscalers, AutoscalerDown, NoStatus, OldStatus, NoGroups, OldVersion, IgnoredFlags, BalancingOff, NotSimilar, JoinedWrongly, NodesDiffer,
-	NotAsked, AskedLate, LargeScaleUps, SlowLoops, RequestTooLarge, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready, SeveralZones, SpreadHeld, MissingRights,
+	NoAutoscaler, SeveralAutoscalers, AutoscalerDown, NoStatus, OldStatus, NoGroups, OldVersion, IgnoredFlags, BalancingOff, NotSimilar,
+	JoinedWrongly, NodesDiffer,
+	NotAsked, AskedLate, LargeScaleUps, SlowLoops, RequestTooLarge, Uneven, AtMaximum, QuotaReached, Backoff, NodesMissing, NodesUnready,
+	SeveralZones, SpreadHeld, MissingRights,
 }
 
 func TestTheManualListsAllReasons(t *testing.T) {
@@ -412,22 +464,37 @@ func TestAutoscalersAreFound(t *testing.T) {
 		provider string
 		balances bool
 	}{
-		"a Deployment":           {[]any{deployment(current, "--cloud-provider=aws", balanced)}, []string{"cluster-autoscaler 1.36"}, "aws", true},
-		"and its pods":           {[]any{deployment(current), owned(pod("cluster-autoscaler-x", v1.Container{Image: current}))}, []string{"cluster-autoscaler 1.36"}, "", false},
-		"a StatefulSet":          {[]any{&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.StatefulSetSpec{Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{Image: current, Args: []string{"--cloud-provider=oci"}}}}}}}}, []string{"s 1.36"}, "oci", false},
-		"a static pod beside it": {[]any{deployment(current), pod("z", v1.Container{Image: "x/cluster-autoscaler:1.35"})}, []string{"cluster-autoscaler 1.36", "z 1.35"}, "", false},
+		"a Deployment": {[]any{deployment(current, "--cloud-provider=aws", balanced)}, []string{"cluster-autoscaler 1.36"}, "aws",
+			true},
+		"and its pods": {[]any{deployment(current), owned(pod("cluster-autoscaler-x", v1.Container{Image: current}))},
+			[]string{"cluster-autoscaler 1.36"}, "", false},
+		"a StatefulSet": {[]any{&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+			Spec: appsv1.StatefulSetSpec{Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{Image: current,
+				Args: []string{"--cloud-provider=oci"}}}}}}}}, []string{"s 1.36"}, "oci", false},
+		"a static pod beside it": {[]any{deployment(current), pod("z", v1.Container{Image: "x/cluster-autoscaler:1.35"})},
+			[]string{"cluster-autoscaler 1.36", "z 1.35"}, "", false},
 		"the one that runs": {[]any{func() any {
 			d := deployment("x/cluster-autoscaler:1.20")
 			d.Name, d.Status.ReadyReplicas = "a", 0
 			return d
 		}(), deployment(current)}, []string{"cluster-autoscaler 1.36", "a 1.20"}, "", false},
-		"the last of two values": {[]any{pod("a", v1.Container{Image: current, Args: []string{"--cloud-provider=gce", "--balance-similar-node-groups=false", "--cloud-provider", "aws", balanced}})}, []string{"a 1.36"}, "aws", true},
-		"quotes in a shell":      {[]any{pod("a", v1.Container{Image: current, Command: []string{"/bin/sh", "-ec", "exec \"/cluster-autoscaler\" \"--cloud-provider=aws\"\n  '--balance-similar-node-groups'"}})}, []string{"a 1.36"}, "aws", true},
-		"pods alone":             {[]any{pod("b", v1.Container{Image: current}), pod("a", v1.Container{Image: current})}, []string{"a 1.36"}, "", false},
-		"the image's own entry":  {[]any{pod("a", v1.Container{Image: "r:5000/x/cluster-autoscaler-arm64:v1.30.0", Args: []string{"--cloud-provider", "gce", "--balance-similar-node-groups"}})}, []string{"a 1.30"}, "gce", true},
-		"a shell":                {[]any{pod("a", v1.Container{Image: "mirror/tools:1", Command: []string{"sh", "-c"}, Args: []string{"exec ./cluster-autoscaler --v=4 \\\n --cloud-provider='azure' --balance-similar-node-groups=true 2>&1"}})}, []string{"a "}, "azure", true},
-		"a build of one's own":   {[]any{pod("a", v1.Container{Image: "own/ca@sha256:0011", Command: []string{"/usr/bin/cluster-autoscaler", "--balance_similar_node_groups=false"}})}, []string{"a "}, "", false},
-		"another autoscaler":     {[]any{pod("a", v1.Container{Image: "registry.k8s.io/cpa/cluster-proportional-autoscaler:1.8"})}, nil, "", false},
+		"the last of two values": {[]any{pod("a", v1.Container{Image: current,
+			Args: []string{"--cloud-provider=gce", "--balance-similar-node-groups=false", "--cloud-provider", "aws", balanced}})},
+			[]string{"a 1.36"}, "aws", true},
+		"quotes in a shell": {[]any{pod("a", v1.Container{Image: current,
+			Command: []string{"/bin/sh", "-ec", "exec \"/cluster-autoscaler\" \"--cloud-provider=aws\"\n  '--balance-similar-node-groups'"}})},
+			[]string{"a 1.36"}, "aws", true},
+		"pods alone": {[]any{pod("b", v1.Container{Image: current}), pod("a", v1.Container{Image: current})}, []string{"a 1.36"}, "",
+			false},
+		"the image's own entry": {[]any{pod("a", v1.Container{Image: "r:5000/x/cluster-autoscaler-arm64:v1.30.0",
+			Args: []string{"--cloud-provider", "gce", "--balance-similar-node-groups"}})}, []string{"a 1.30"}, "gce", true},
+		"a shell": {[]any{pod("a", v1.Container{Image: "mirror/tools:1", Command: []string{"sh", "-c"},
+			Args: []string{"exec ./cluster-autoscaler --v=4 \\\n --cloud-provider='azure' --balance-similar-node-groups=true 2>&1"}})},
+			[]string{"a "}, "azure", true},
+		"a build of one's own": {[]any{pod("a", v1.Container{Image: "own/ca@sha256:0011",
+			Command: []string{"/usr/bin/cluster-autoscaler", "--balance_similar_node_groups=false"}})}, []string{"a "}, "", false},
+		"another autoscaler": {[]any{pod("a", v1.Container{Image: "registry.k8s.io/cpa/cluster-proportional-autoscaler:1.8"})}, nil, "",
+			false},
 		"a tag of a vendor":      {[]any{pod("a", v1.Container{Image: "x/cluster-autoscaler:eks-v1.33.2-r4"})}, []string{"a 1.33"}, "", false},
 		"a tag without a number": {[]any{pod("a", v1.Container{Image: "x/cluster-autoscaler:latest"})}, []string{"a "}, "", false},
 	} {
@@ -468,7 +535,8 @@ func TestCommands(t *testing.T) {
 		"given twice": {twice, fmt.Sprintf(patch, "replace", "0/command/3")},
 		"replaced":    {args, fmt.Sprintf(patch, "replace", "1/args/1")},
 		"in a shell":  {shell, ""},
-		"in a pod":    {&v1.Pod{Spec: args.Spec.Template.Spec, Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}}, ""},
+		"in a pod": {&v1.Pod{Spec: args.Spec.Template.Spec,
+			Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}}, ""},
 		"not visible": {nil, ""},
 	} {
 		d, err := Diagnose(cluster(uneven, c.by))

@@ -66,7 +66,8 @@ func (d *diagnoser) readFleet() {
 	}
 	f.mine = nodegroupset.ParseGroupLabel(d.o.Label).Ignoring(f.mine)
 	if own := f.mine.IgnoreLabels[len(f.options.IgnoreLabels):]; len(own) > 0 {
-		d.note(fmt.Sprintf("%s names the groups here, so it makes no difference; evenkeel elsewhere needs --balancing-ignore-label=%s to know that",
+		d.note(fmt.Sprintf("%s names the groups here, so it makes no difference; evenkeel elsewhere needs "+
+			"--balancing-ignore-label=%s to know that",
 			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
 	}
 	d.fleet = f

@@ -26,8 +26,9 @@ func (d *diagnoser) bounds() {
 		}
 		d.find(Finding{
 			Severity: Warning, Reason: AtMaximum, Groups: full, Apart: d.apart(set.Groups, true),
-			Message: fmt.Sprintf("%s at the maximum, while other groups of %s grow", spelling.List(full, few)+" "+isOrAre(len(full)), spelling.List(set.Groups, few)),
-			Remedy:  "raise the maximum of the group in its cloud, or that of --nodes",
+			Message: fmt.Sprintf("%s at the maximum, while other groups of %s grow", spelling.List(full, few)+" "+isOrAre(len(full)),
+				spelling.List(set.Groups, few)),
+			Remedy: "raise the maximum of the group in its cloud, or that of --nodes",
 		})
 	}
 	if d.by != nil {
@@ -44,12 +45,14 @@ func (d *diagnoser) bounds() {
 	}
 	remedy := "make one group for each zone"
 	if d.fleet.cloud == "aws" {
-		remedy += "; until then aws autoscaling suspend-processes --auto-scaling-group-name GROUP --scaling-processes AZRebalance keeps the cloud from ending nodes to make its zones even"
+		remedy += "; until then aws autoscaling suspend-processes --auto-scaling-group-name GROUP --scaling-processes " +
+			"AZRebalance keeps the cloud from ending nodes to make its zones even"
 	}
 	d.find(Finding{
 		Severity: Warning, Reason: SeveralZones, Groups: wide,
-		Message: fmt.Sprintf("%s over several zones, in which the cloud chooses: Cluster Autoscaler takes all nodes of a group for alike, and nothing keeps the zones even", spelling.List(wide, few)+" "+isOrAre(len(wide))),
-		Remedy:  remedy,
+		Message: fmt.Sprintf("%s over several zones, in which the cloud chooses: Cluster Autoscaler takes all nodes of a "+
+			"group for alike, and nothing keeps the zones even", spelling.List(wide, few)+" "+isOrAre(len(wide))),
+		Remedy: remedy,
 	})
 }
 
@@ -71,7 +74,8 @@ func (d *diagnoser) quotas() {
 			continue
 		}
 		d.find(Finding{
-			Severity: Error, Reason: QuotaReached, Message: fmt.Sprintf("--%s=%s is reached: the cluster has %d %s, and no group grows", q.flag, text, q.used, q.what),
+			Severity: Error, Reason: QuotaReached, Message: fmt.Sprintf("--%s=%s is reached: the cluster has %d %s, and no group grows", q.flag,
+				text, q.used, q.what),
 			Flags: []string{"--" + q.flag + "=MORE"}, Remedy: "raise the flag",
 		})
 	}
@@ -95,23 +99,26 @@ func (d *diagnoser) nodes() {
 		if b := state.Backoff; b != nil {
 			d.find(Finding{
 				Severity: Warning, Reason: Backoff, Groups: []string{name}, Apart: d.apartOf([]string{name}),
-				Message: strings.TrimRight(fmt.Sprintf("%s does not grow since %s, as a scale-up has failed: %s %s", name, b.Since.UTC().Format("15:04:05"), b.Code, b.Message), ": "),
-				Remedy:  "raise the quota or free the capacity in its cloud; the others take its share, and it grows again after the backoff",
+				Message: strings.TrimRight(fmt.Sprintf("%s does not grow since %s, as a scale-up has failed: %s %s", name,
+					b.Since.UTC().Format("15:04:05"), b.Code, b.Message), ": "),
+				Remedy: "raise the quota or free the capacity in its cloud; the others take its share, and it grows again after the backoff",
 			})
 		}
 	}
 	if gone > 0 {
 		d.find(Finding{
 			Severity: Warning, Reason: NodesMissing, Groups: missing,
-			Message: fmt.Sprintf("%s of %s never became nodes: they count as nodes for balancing until Cluster Autoscaler removes them", spelling.Count(gone, "instance"), spelling.List(missing, few)),
-			Remedy:  "the console of an instance says why its kubelet does not join",
+			Message: fmt.Sprintf("%s of %s never became nodes: they count as nodes for balancing until Cluster Autoscaler removes them",
+				spelling.Count(gone, "instance"), spelling.List(missing, few)),
+			Remedy: "the console of an instance says why its kubelet does not join",
 		})
 	}
 	if broken > 0 {
 		d.find(Finding{
 			Severity: Warning, Reason: NodesUnready, Groups: unready,
-			Message: fmt.Sprintf("%s of %s not ready: they count as nodes for balancing", spelling.Count(broken, "node"), spelling.List(unready, few)+" "+isOrAre(broken)),
-			Remedy:  "kubectl describe nodes says why",
+			Message: fmt.Sprintf("%s of %s not ready: they count as nodes for balancing", spelling.Count(broken, "node"),
+				spelling.List(unready, few)+" "+isOrAre(broken)),
+			Remedy: "kubectl describe nodes says why",
 		})
 	}
 }

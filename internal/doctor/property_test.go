@@ -49,13 +49,16 @@ func drawCluster(t *rapid.T) (o *Observation, flags []string) {
 		switch rapid.IntRange(0, 7).Draw(t, "kind") {
 		case 0:
 			n.Labels[v1.LabelInstanceTypeStable] = "m2"
-			n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110")}
+			n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("16Gi"),
+				"pods": resource.MustParse("110")}
 		case 1:
-			n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("13Gi"), "pods": resource.MustParse("110")}
+			n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("13Gi"),
+				"pods": resource.MustParse("110")}
 		case 2:
 			n.Spec.Taints = []v1.Taint{{Key: "tenant", Effect: v1.TaintEffectNoSchedule}}
 		case 3:
-			n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110"), "example.com/gpu": resource.MustParse("0")}
+			n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"),
+				"pods": resource.MustParse("110"), "example.com/gpu": resource.MustParse("0")}
 		}
 		n.Status.Allocatable = n.Status.Capacity
 		for _, node := range o.Groups[i].Nodes { // as the template, and each with a name of its own

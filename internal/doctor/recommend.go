@@ -25,7 +25,8 @@ func (d *diagnoser) recommend() {
 	}
 	if minor := since[r.Way]; d.by != nil && d.by.Minor > 0 && d.by.Minor < minor {
 		d.find(Finding{
-			Severity: Warning, Reason: OldVersion, Message: fmt.Sprintf("Cluster Autoscaler is %s, and what is recommended needs 1.%d", d.by.Version(), minor),
+			Severity: Warning, Reason: OldVersion, Message: fmt.Sprintf("Cluster Autoscaler is %s, and what is recommended needs 1.%d",
+				d.by.Version(), minor),
 			Remedy: fmt.Sprintf("update Cluster Autoscaler to 1.%d or later first", minor),
 		})
 	}
@@ -56,16 +57,18 @@ func (d *diagnoser) oldVersion() {
 		}
 		d.find(Finding{
 			Severity: Warning, Reason: OldVersion,
-			Message: fmt.Sprintf("Cluster Autoscaler %s compares %s, which have no meaning and are ignored by later releases", d.by.Version(), spelling.List(slices.Compact(d.late), few)),
-			Remedy:  fmt.Sprintf("update Cluster Autoscaler to %s; until then ignore them by flags", from),
+			Message: fmt.Sprintf("Cluster Autoscaler %s compares %s, which have no meaning and are ignored by later releases", d.by.Version(),
+				spelling.List(slices.Compact(d.late), few)),
+			Remedy: fmt.Sprintf("update Cluster Autoscaler to %s; until then ignore them by flags", from),
 		})
 	}
 	waits := slices.ContainsFunc(d.o.Pending, func(p explain.PendingSpread) bool { return !p.Soft })
 	if d.by != nil && d.by.Minor > 0 && d.by.Minor < spread && waits {
 		d.find(Finding{
 			Severity: Warning, Reason: OldVersion,
-			Message: fmt.Sprintf("pods with a topology spread wait, and Cluster Autoscaler %s orders more nodes than such pods need: it does not see that a node of another domain gives room on those before it", d.by.Version()),
-			Remedy:  fmt.Sprintf("update Cluster Autoscaler to 1.%d or later", spread),
+			Message: fmt.Sprintf("pods with a topology spread wait, and Cluster Autoscaler %s orders more nodes than such pods "+
+				"need: it does not see that a node of another domain gives room on those before it", d.by.Version()),
+			Remedy: fmt.Sprintf("update Cluster Autoscaler to 1.%d or later", spread),
 		})
 	}
 }
@@ -123,16 +126,19 @@ func (d *diagnoser) recommendSplitting(r *Recommendation) {
 	}
 	r.Text = "run evenkeel sidecar between Cluster Autoscaler and its provider: it sees scale-downs too (docs/sidecar.md)"
 	if r.Way == WayLinked {
-		r.Text = "run a Cluster Autoscaler with evenkeel linked, which balances scale-downs too, if what they cost is worth a build of your own; else do nothing (docs/custom-autoscaler.md)"
+		r.Text = "run a Cluster Autoscaler with evenkeel linked, which balances scale-downs too, if what they cost is worth a " +
+			"build of your own; else do nothing (docs/custom-autoscaler.md)"
 	}
-	if d.expander() == WayExpander || !slices.ContainsFunc(d.result.Findings, func(f Finding) bool { return f.Way == r.Way && f.Reason != Uneven }) {
+	if d.expander() == WayExpander || !slices.ContainsFunc(d.result.Findings,
+		func(f Finding) bool { return f.Way == r.Way && f.Reason != Uneven }) {
 		return
 	}
 	text := "evenkeel expander alone needs small increases, and a ProvisioningRequest that is all or nothing needs all its nodes in one: "
 	if largest, _ := d.largestRequest(); largest.Pods > 0 {
 		text += fmt.Sprintf("the largest here has %s", spelling.Count(largest.Pods, "pod"))
 	} else {
-		text += fmt.Sprintf("none is there now; if none ever needs more than %d, the expander is enough, with that --max-nodes-per-scaleup", mostPerScaleUp)
+		text += fmt.Sprintf("none is there now; if none ever needs more than %d, the expander is enough, with that --max-nodes-per-scaleup",
+			mostPerScaleUp)
 	}
 	d.note(text)
 	for _, value := range d.by.Flags.All("max-nodes-per-scaleup") {
@@ -182,9 +188,11 @@ func (d *diagnoser) recommendExpander(r *Recommendation) {
 		r.Flags = append(r.Flags, "--frequent-loops-enabled=true")
 	}
 	if largest, _ := d.largestRequest(); largest.Pods > 0 {
-		d.note(fmt.Sprintf("a ProvisioningRequest that is all or nothing gets no room if it needs more nodes than --max-nodes-per-scaleup: the largest here has %s", spelling.Count(largest.Pods, "pod")))
+		d.note(fmt.Sprintf("a ProvisioningRequest that is all or nothing gets no room if it needs more nodes than "+
+			"--max-nodes-per-scaleup: the largest here has %s", spelling.Count(largest.Pods, "pod")))
 	}
-	r.Text = fmt.Sprintf("run evenkeel expander with --expander=%s, and let Cluster Autoscaler ask it: its own flags do not give these sets", strategies)
+	r.Text = fmt.Sprintf("run evenkeel expander with --expander=%s, and let Cluster Autoscaler ask it: its own flags do not give these sets",
+		strategies)
 	if d.by == nil {
 		r.Text += "; one that a cloud manages cannot, so this needs a Cluster Autoscaler of your own"
 	}

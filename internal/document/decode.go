@@ -316,7 +316,8 @@ func outOfRange(q *resource.Quantity) string {
 var (
 	// hugeAmount tells words that may be a quantity out of range: of 16 digits and more, those counted that a unit stands for,
 	// or with an exponent.
-	hugeAmount = regexp.MustCompile(`^[-+]?[0-9]*([0-9]{16}[.0-9]*[num]?|[0-9]{10}[.0-9]*[kKM]i?|[0-9]{7}[.0-9]*Gi?|[0-9]{4}[.0-9]*Ti?|[.0-9]+([PE]i?|[eE][-+]?[0-9]+))$`)
+	hugeAmount = regexp.MustCompile(`^[-+]?[0-9]*([0-9]{16}[.0-9]*[num]?|[0-9]{10}[.0-9]*[kKM]i?|[0-9]{7}[.0-9]*Gi?|[0-9]{4}[.0-9]*Ti?|` +
+		`[.0-9]+([PE]i?|[eE][-+]?[0-9]+))$`)
 	// hiddenLetter tells escapes of characters that need none and may be part of an amount, other than <, >, & and ', which
 	// encoders hide from browsers.
 	hiddenLetter = regexp.MustCompile(`\\u00(2[0-589a-fA-F]|3[0-9abdfABDF]|[4-7])`)
@@ -335,7 +336,8 @@ func mayBeHuge(raw []byte) bool {
 		for i < len(raw) && !endsWord[raw[i]] {
 			i++
 		}
-		if word := raw[begin:i]; len(word) > 1 && word[0] <= '9' && (len(word) > 15 || bytes.ContainsAny(word, "kKMGTPEe")) && hugeAmount.Match(word) {
+		if word := raw[begin:i]; len(word) > 1 && word[0] <= '9' && (len(word) > 15 || bytes.ContainsAny(word, "kKMGTPEe")) &&
+			hugeAmount.Match(word) {
 			return true
 		}
 	}

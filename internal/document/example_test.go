@@ -25,7 +25,8 @@ spec:
 	_, err := document.Read("web.yaml", strings.NewReader(text), document.Options{})
 	fmt.Println(err)
 
-	docs, err := document.Read("web.yaml", strings.NewReader(strings.NewReplacer("wieght", "weight", "many", "10").Replace(text)), document.Options{})
+	docs, err := document.Read("web.yaml", strings.NewReader(strings.NewReplacer("wieght", "weight", "many", "10").Replace(text)),
+		document.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

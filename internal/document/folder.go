@@ -32,9 +32,10 @@ func Title(name string) string {
 	return name
 }
 
-// Each opens the files of a name, and calls read with the title of each: the file itself, which is opened once as it may be a
-// pipe, or, for a folder, the .json, .yaml and .yml files in it by name, compressed ones too, without subfolders. The error for a folder without
-// such files is an *Invalid; other errors are those of opening it and of read.
+// Each opens the files of a name, and calls read with the title of each: the file itself, which is opened once as it
+// may be a pipe, or, for a folder, the .json, .yaml and .yml files in it by name, compressed ones too, without
+// subfolders. The error for a folder without such files is an *Invalid; other errors are those of opening it and of
+// read.
 func (open Open) Each(name string, read func(title string, r io.Reader, inFolder bool) error) error {
 	f, err := open(name)
 	if err != nil {

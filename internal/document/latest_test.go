@@ -16,7 +16,8 @@ func TestLatest(t *testing.T) {
 	at := func(minutes int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(minutes) * time.Minute)) }
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1), DeletionTimestamp: new(at(9))}}
 	spread := &v1alpha1.WorkloadSpread{Status: v1alpha1.WorkloadSpreadStatus{
-		SubsetStatuses:          []v1alpha1.WorkloadSubsetStatus{{UnschedulableUntil: new(at(9)), Conditions: []metav1.Condition{{LastTransitionTime: at(2)}}}},
+		SubsetStatuses: []v1alpha1.WorkloadSubsetStatus{{UnschedulableUntil: new(at(9)),
+			Conditions: []metav1.Condition{{LastTransitionTime: at(2)}}}},
 		VersionedSubsetStatuses: map[string][]v1alpha1.WorkloadSubsetCount{"a": {{CreatingPods: map[string]metav1.Time{"web-1": at(3)}}}},
 	}}
 	event := v1.Event{EventTime: metav1.NewMicroTime(noon.Add(4 * time.Minute))}

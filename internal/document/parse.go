@@ -143,7 +143,8 @@ func (e *expander) value(n *yaml.Node, elsewhere bool) (*yaml.Node, error) {
 	return n, nil
 }
 
-var scalars = map[string]bool{"!!str": true, "!!timestamp": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true, "!!merge": true}
+var scalars = map[string]bool{"!!str": true, "!!timestamp": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true,
+	"!!merge": true}
 
 // parts expands what a list or an object holds, and adds what a << names to what an object has itself.
 func (e *expander) parts(n *yaml.Node, elsewhere bool) (err error) {

@@ -29,7 +29,8 @@ type Kinds []any
 
 // Planning are the kinds of planning documents.
 func Planning() Kinds {
-	return Kinds{v1alpha1.NodeGroupSplit{}, v1alpha1.NodeGroupSimilarity{}, v1alpha1.ReplicaDistribution{}, v1alpha1.SpreadSplit{}, v1alpha1.TopologySpread{}}
+	return Kinds{v1alpha1.NodeGroupSplit{}, v1alpha1.NodeGroupSimilarity{}, v1alpha1.ReplicaDistribution{}, v1alpha1.SpreadSplit{},
+		v1alpha1.TopologySpread{}}
 }
 
 // new returns a pointer to a new value of a kind, or nil.
@@ -225,7 +226,8 @@ func Read(name string, r io.Reader, o Options) ([]Document, error) {
 // error is an *Invalid with every problem found.
 func Only[T any](name string, text []byte, maxSize int64, check func(*T) field.ErrorList) (*T, error) {
 	kinds := Kinds{*new(T)}
-	docs, err := Read(name, bytes.NewReader(text), Options{Kinds: kinds, MaxSize: maxSize, Check: func(d *Document) field.ErrorList { return check(d.Object.(*T)) }})
+	docs, err := Read(name, bytes.NewReader(text),
+		Options{Kinds: kinds, MaxSize: maxSize, Check: func(d *Document) field.ErrorList { return check(d.Object.(*T)) }})
 	if err != nil {
 		return nil, err
 	}

@@ -74,41 +74,64 @@ func TestReadRefuses(t *testing.T) {
 		{"fraction", group(`size: 1.5`), d1 + `spec.groups[1].size: Invalid value: 1.5: must be an integer`},
 		{"fraction without a rest", group(`size: 1.0`), d1 + `spec.groups[1].size: Invalid value: 1.0: must be an integer`},
 		{"exponent", group(`size: 1e3`), d1 + `spec.groups[1].size: Invalid value: 1e3: must be an integer`},
-		{"beyond 64 bits", group(`weight: 9223372036854775808`), d1 + `spec.groups[1].weight: Invalid value: 9223372036854775808: must be at most 9223372036854775807`},
-		{"below 64 bits", group(`weight: -99999999999999999999`), d1 + `spec.groups[1].weight: Invalid value: -99999999999999999999: must be at least -9223372036854775808`},
+		{"beyond 64 bits", group(`weight: 9223372036854775808`), d1 +
+			`spec.groups[1].weight: Invalid value: 9223372036854775808: must be at most 9223372036854775807`},
+		{"below 64 bits", group(`weight: -99999999999999999999`), d1 +
+			`spec.groups[1].weight: Invalid value: -99999999999999999999: must be at least -9223372036854775808`},
 		{"infinite", group(`weight: .inf`), `f.yaml: document 1: line 7: .inf is not a number that JSON can carry`},
 		{"number for a string", group(`name: 12`), d1 + `spec.groups[1].name: Invalid value: 12: must be a string: write it in quotes, "12"`},
-		{"number as it is written", group(`name: 0x1F`), d1 + `spec.groups[1].name: Invalid value: 31: must be a string: write it in quotes, "0x1F"`},
-		{"boolean for a string", group(`name: true`), d1 + `spec.groups[1].name: Invalid value: true: must be a string: write it in quotes, "true"`},
+		{"number as it is written", group(`name: 0x1F`), d1 +
+			`spec.groups[1].name: Invalid value: 31: must be a string: write it in quotes, "0x1F"`},
+		{"boolean for a string", group(`name: true`), d1 +
+			`spec.groups[1].name: Invalid value: true: must be a string: write it in quotes, "true"`},
 		{"unknown field", group(`sise: 1`), d1 + `spec.groups[1].sise: unknown field (did you mean "size"?)`},
 		{"unknown field, other case", group(`Size: 1`), d1 + `spec.groups[1].Size: unknown field (did you mean "size"?)`},
 		{"unknown field like no other", group(`colour: 1`), d1 + `spec.groups[1].colour: unknown field`},
-		{"field given twice", group("name: b, size: 1, size: 2"), d1 + `spec.groups[1].size: Duplicate value: the field is given twice, on lines 7 and 7`},
+		{"field given twice", group("name: b, size: 1, size: 2"), d1 +
+			`spec.groups[1].size: Duplicate value: the field is given twice, on lines 7 and 7`},
 		{"null in a list", splitHead + "spec: {groups: [null]}", d1 + `spec.groups[0]: Invalid value: null: must be an object`},
 		{"object for a list", splitHead + "spec: {groups: {a: 1}}", d1 + `spec.groups: Invalid value: must be a list, not an object`},
 		{"text for an object", splitHead + "spec: nothing", d1 + `spec: Invalid value: "nothing": must be an object`},
 
-		{"quantity", node(`status: {capacity: {cpu: 1x}}`), d1 + `spec.groups[0].template.status.capacity[cpu]: Invalid value: "1x": must be a quantity such as 500m, 2 or 4Gi`},
-		{"quantity without a value", node(`status: {capacity: {cpu: }}`), d1 + `spec.groups[0].template.status.capacity[cpu]: Invalid value: null: must be a quantity such as 500m, 2 or 4Gi`},
-		{"quantity of a type", node(`status: {capacity: {cpu: [1]}}`), d1 + `spec.groups[0].template.status.capacity[cpu]: Invalid value: must be a quantity such as 500m, 2 or 4Gi, not a list`},
-		{"quantity that never ends", node(`status: {capacity: {cpu: 1e1000000000}}`), d1 + `spec.groups[0].template.status.capacity[cpu]: Invalid value: "1e1000000000": must be a quantity such as 500m, 2 or 4Gi`},
-		{"quantity beyond the scheduler's arithmetic", node(`status: {capacity: {cpu: 1e16}}`), d1 + `spec.groups[0].template.status.capacity[cpu]: Invalid value: 1e16: is out of range: must be at most 9223372036854775`},
-		{"quantity in binary units", node(`status: {capacity: {memory: 8Ei}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "8Ei": is out of range: must be at most 9223372036854775`},
-		{"quantity far below", node(`status: {capacity: {cpu: -9223372036854776}}`), d1 + `spec.groups[0].template.status.capacity[cpu]: Invalid value: -9223372036854776: is out of range: must be at least -9223372036854775`},
-		{"time", node(`metadata: {creationTimestamp: yesterday}`), d1 + `spec.groups[0].template.metadata.creationTimestamp: Invalid value: "yesterday": must be a time such as 2026-01-31T15:04:05Z`},
-		{"label", node(`metadata: {labels: {a/b: 1}}`), d1 + `spec.groups[0].template.metadata.labels[a/b]: Invalid value: 1: must be a string: write it in quotes, "1"`},
+		{"quantity", node(`status: {capacity: {cpu: 1x}}`), d1 +
+			`spec.groups[0].template.status.capacity[cpu]: Invalid value: "1x": must be a quantity such as 500m, 2 or 4Gi`},
+		{"quantity without a value", node(`status: {capacity: {cpu: }}`), d1 +
+			`spec.groups[0].template.status.capacity[cpu]: Invalid value: null: must be a quantity such as 500m, 2 or 4Gi`},
+		{"quantity of a type", node(`status: {capacity: {cpu: [1]}}`), d1 +
+			`spec.groups[0].template.status.capacity[cpu]: Invalid value: must be a quantity such as 500m, 2 or 4Gi, not a list`},
+		{"quantity that never ends", node(`status: {capacity: {cpu: 1e1000000000}}`), d1 +
+			`spec.groups[0].template.status.capacity[cpu]: Invalid value: "1e1000000000": must be a quantity such as 500m, 2 or 4Gi`},
+		{"quantity beyond the scheduler's arithmetic", node(`status: {capacity: {cpu: 1e16}}`), d1 +
+			`spec.groups[0].template.status.capacity[cpu]: Invalid value: 1e16: is out of range: must be at most 9223372036854775`},
+		{"quantity in binary units", node(`status: {capacity: {memory: 8Ei}}`), d1 +
+			`spec.groups[0].template.status.capacity[memory]: Invalid value: "8Ei": is out of range: must be at most 9223372036854775`},
+		{"quantity far below", node(`status: {capacity: {cpu: -9223372036854776}}`), d1 +
+			`spec.groups[0].template.status.capacity[cpu]: Invalid value: -9223372036854776: is out of range: must be at least -9223372036854775`},
+		{"time", node(`metadata: {creationTimestamp: yesterday}`), d1 +
+			`spec.groups[0].template.metadata.creationTimestamp: Invalid value: "yesterday": must be a time such as 2026-01-31T15:04:05Z`},
+		{"label", node(`metadata: {labels: {a/b: 1}}`), d1 +
+			`spec.groups[0].template.metadata.labels[a/b]: Invalid value: 1: must be a string: write it in quotes, "1"`},
 		{"unknown field of a node", node(`spec: {taint: []}`), d1 + `spec.groups[0].template.spec.taint: unknown field (did you mean "taints"?)`},
-		{"boolean of a node", node(`spec: {unschedulable: "yes"}`), d1 + `spec.groups[0].template.spec.unschedulable: Invalid value: "yes": must be true or false`},
-		{"a pod's request", pod(`spec: {containers: [{resources: {requests: {cpu: 1y}}}]}`), d1 + `spec.groups[0].pods[0].spec.containers[0].resources.requests[cpu]: Invalid value: "1y": must be a quantity such as 500m, 2 or 4Gi`},
-		{"a pod's huge request", pod(`spec: {containers: [{resources: {requests: {memory: "1e30"}}}]}`), d1 + `spec.groups[0].pods[0].spec.containers[0].resources.requests[memory]: Invalid value: "1e30": is out of range: must be at most 9223372036854775`},
-		{"a pod's port", pod(`spec: {containers: [{livenessProbe: {httpGet: {port: [1]}}}]}`), d1 + `spec.groups[0].pods[0].spec.containers[0].livenessProbe.httpGet.port: Invalid value: must be an integer or a string, not a list`},
-		{"a pod's 32 bits", pod(`spec: {priority: 2147483648}`), d1 + `spec.groups[0].pods[0].spec.priority: Invalid value: 2147483648: must be at most 2147483647`},
-		{"a ratio", "apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSimilarity\nspec: {options: {memoryDifferenceRatio: \"0.1\"}}", d1 + `spec.options.memoryDifferenceRatio: Invalid value: "0.1": must be a number`},
+		{"boolean of a node", node(`spec: {unschedulable: "yes"}`), d1 +
+			`spec.groups[0].template.spec.unschedulable: Invalid value: "yes": must be true or false`},
+		{"a pod's request", pod(`spec: {containers: [{resources: {requests: {cpu: 1y}}}]}`), d1 +
+			`spec.groups[0].pods[0].spec.containers[0].resources.requests[cpu]: Invalid value: "1y": must be a quantity such as 500m, 2 or 4Gi`},
+		{"a pod's huge request", pod(`spec: {containers: [{resources: {requests: {memory: "1e30"}}}]}`), d1 +
+			`spec.groups[0].pods[0].spec.containers[0].resources.requests[memory]: Invalid value: "1e30": is out of range: must be at most 9223372036854775`},
+		{"a pod's port", pod(`spec: {containers: [{livenessProbe: {httpGet: {port: [1]}}}]}`), d1 +
+			`spec.groups[0].pods[0].spec.containers[0].livenessProbe.httpGet.port: Invalid value: must be an integer or a string, not a list`},
+		{"a pod's 32 bits", pod(`spec: {priority: 2147483648}`), d1 +
+			`spec.groups[0].pods[0].spec.priority: Invalid value: 2147483648: must be at most 2147483647`},
+		{"a ratio", "apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSimilarity\nspec: {options: {memoryDifferenceRatio: \"0.1\"}}", d1 +
+			`spec.options.memoryDifferenceRatio: Invalid value: "0.1": must be a number`},
 
-		{"no kind", "apiVersion: evenkeel.dev/v1alpha1\nspec: {}", d1 + `kind: Required value: must be one of NodeGroupSimilarity, NodeGroupSplit, ReplicaDistribution, SpreadSplit, TopologySpread`},
+		{"no kind", "apiVersion: evenkeel.dev/v1alpha1\nspec: {}", d1 +
+			`kind: Required value: must be one of NodeGroupSimilarity, NodeGroupSplit, ReplicaDistribution, SpreadSplit, TopologySpread`},
 		{"no version", "kind: NodeGroupSplit", d1 + `apiVersion: Required value: must be evenkeel.dev/v1alpha1`},
-		{"another version", "apiVersion: evenkeel.dev/v1\nkind: NodeGroupSplit", d1 + `apiVersion: Unsupported value: "evenkeel.dev/v1": supported values: "evenkeel.dev/v1alpha1"`},
-		{"another kind", "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario", d1 + `kind: Unsupported value: "Scenario": supported values: "NodeGroupSimilarity", "NodeGroupSplit", "ReplicaDistribution", "SpreadSplit", "TopologySpread"`},
+		{"another version", "apiVersion: evenkeel.dev/v1\nkind: NodeGroupSplit", d1 +
+			`apiVersion: Unsupported value: "evenkeel.dev/v1": supported values: "evenkeel.dev/v1alpha1"`},
+		{"another kind", "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario", d1 +
+			`kind: Unsupported value: "Scenario": supported values: "NodeGroupSimilarity", "NodeGroupSplit", "ReplicaDistribution", "SpreadSplit", "TopologySpread"`},
 		{"kind of another type", "apiVersion: evenkeel.dev/v1alpha1\nkind: [a]", d1 + `kind: Invalid value: must be a string, not a list`},
 		{"a list", "[1, 2]", d1 + `must be an object with apiVersion, kind and spec`},
 		{"a scalar", "hello", d1 + `must be an object with apiVersion, kind and spec`},
@@ -117,22 +140,33 @@ func TestReadRefuses(t *testing.T) {
 		{"comments only", "# nothing\n---\n# here\n", "f.yaml: holds no document"},
 		{"not text", "a: \xff\xfe", "f.yaml: is not UTF-8 text"},
 		{"not YAML", "a: [1", "f.yaml: document 1: line 1: not valid YAML: did not find expected ',' or ']'"},
-		{"not JSON", "{\"apiVersion\": \"v1\",\n \"kind\": \"x\" \"y\"}", "f.yaml: document 1: line 2: not valid JSON: invalid character '\"' after object key:value pair"},
+		{"not JSON", "{\"apiVersion\": \"v1\",\n \"kind\": \"x\" \"y\"}",
+			"f.yaml: document 1: line 2: not valid JSON: invalid character '\"' after object key:value pair"},
 		{"half a JSON", "{\"a\": [1,\n", "f.yaml: document 1: line 1: the JSON ends too early"},
 		{"a tag", "a: !secret x", "f.yaml: document 1: line 1: tag !secret is not supported"},
 		{"a key that is a list", "? [a]\n: b", "f.yaml: document 1: line 1: the name of a field must be a string"},
 		{"an anchor in itself", "a: &x [*x]", `f.yaml: document 1: line 1: anchor "x" contains itself`},
-		{"deep YAML", strings.Repeat("[", 20_000) + "a" + strings.Repeat("]", 20_000), "f.yaml: document 1: not valid YAML: exceeded max depth of 10000"},
-		{"deep JSON", strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "f.yaml: document 1: line 1: not valid JSON: invalid character '{' exceeded max depth"},
+		{"deep YAML", strings.Repeat("[", 20_000) + "a" + strings.Repeat("]", 20_000),
+			"f.yaml: document 1: not valid YAML: exceeded max depth of 10000"},
+		{"deep JSON", strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000),
+			"f.yaml: document 1: line 1: not valid JSON: invalid character '{' exceeded max depth"},
 
-		{"a unit that Kubernetes does not have", node(`status: {capacity: {memory: 64Gb}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "64Gb": must be a quantity such as 500m, 2 or 4Gi (did you mean "64Gi" or "64G"?)`},
-		{"a unit after a blank", node(`status: {capacity: {memory: 8 gib}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "8 gib": must be a quantity such as 500m, 2 or 4Gi (did you mean "8Gi"?)`},
-		{"JSON and text", `{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "NodeGroupSplit", "spec": {"nodes": 1}}` + "\nthat is all", "f.yaml: document 1: line 2: text follows the JSON: put --- between documents"},
-		{"a leading zero", splitHead + "spec: {nodes: 010}", d1 + `spec.nodes: Invalid value: "010": is 8 to some parsers and 10 to others: write it without leading zeros`},
-		{"a leading zero and no octal", splitHead + "spec: {nodes: 09}", d1 + `spec.nodes: Invalid value: "09": is octal to some parsers and decimal to others: write it without leading zeros`},
-		{"leading zeros of a negative number", splitHead + "spec: {nodes: -0_07}", d1 + `spec.nodes: Invalid value: "-0_07": is octal to some parsers and decimal to others: write it without leading zeros`},
+		{"a unit that Kubernetes does not have", node(`status: {capacity: {memory: 64Gb}}`), d1 +
+			`spec.groups[0].template.status.capacity[memory]: Invalid value: "64Gb": must be a quantity such as 500m, 2 or 4Gi (did you mean "64Gi" or "64G"?)`},
+		{"a unit after a blank", node(`status: {capacity: {memory: 8 gib}}`), d1 +
+			`spec.groups[0].template.status.capacity[memory]: Invalid value: "8 gib": must be a quantity such as 500m, 2 or 4Gi (did you mean "8Gi"?)`},
+		{"JSON and text", `{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "NodeGroupSplit", "spec": {"nodes": 1}}` + "\nthat is all",
+			"f.yaml: document 1: line 2: text follows the JSON: put --- between documents"},
+		{"a leading zero", splitHead + "spec: {nodes: 010}", d1 +
+			`spec.nodes: Invalid value: "010": is 8 to some parsers and 10 to others: write it without leading zeros`},
+		{"a leading zero and no octal", splitHead + "spec: {nodes: 09}", d1 +
+			`spec.nodes: Invalid value: "09": is octal to some parsers and decimal to others: write it without leading zeros`},
+		{"leading zeros of a negative number", splitHead + "spec: {nodes: -0_07}", d1 +
+			`spec.nodes: Invalid value: "-0_07": is octal to some parsers and decimal to others: write it without leading zeros`},
 
-		{"an item of a List", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit}\n- {apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit, spec: {nodes: x}}",
+		{"an item of a List",
+			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit}\n- {apiVersion: " +
+				"evenkeel.dev/v1alpha1, kind: NodeGroupSplit, spec: {nodes: x}}",
 			d1 + `items[1].spec.nodes: Invalid value: "x": must be an integer`},
 		{"several documents", "# none\n---\n" + splitHead + "---\n" + splitHead + "spec: {nodes: x, chosn: a}\n---\na: [",
 			"f.yaml: document 2: spec.nodes: Invalid value: \"x\": must be an integer\n" +
@@ -155,7 +189,8 @@ func TestReadRefuses(t *testing.T) {
 func TestReadAccepts(t *testing.T) {
 	for _, tc := range []struct{ name, in, spec string }{
 		{"YAML", splitHead + "spec: {nodes: 1}", `{"nodes":1}`},
-		{"JSON", `{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "NodeGroupSplit", "spec": {"nodes": 1, "chosen": "\ud83d\ude00"}}`, `{"nodes":1,"chosen":"😀"}`},
+		{"JSON", `{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "NodeGroupSplit", "spec": {"nodes": 1, "chosen": "\ud83d\ude00"}}`,
+			`{"nodes":1,"chosen":"😀"}`},
 		{"flow style that is no JSON", `{apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit, spec: {nodes: 1,}}`, `{"nodes":1}`},
 		{"byte order mark", "\xef\xbb\xbf" + splitHead + "spec: {nodes: 1}", `{"nodes":1}`},
 		{"windows lines", strings.ReplaceAll("---\n"+splitHead+"spec:\n  nodes: 1\n", "\n", "\r\n"), `{"nodes":1}`},
@@ -165,7 +200,8 @@ func TestReadAccepts(t *testing.T) {
 		{"quotes in place", splitHead + "spec: {chosen: '1'}", `{"chosen":"1"}`},
 		{"words of YAML 1.1 are strings", splitHead + "spec: {chosen: on}", `{"chosen":"on"}`},
 		{"null is not given", splitHead + "spec: {nodes: null, chosen: ~, groups: }", `{"nodes":null,"chosen":null,"groups":null}`},
-		{"aliases and merges", splitHead + "spec: {groups: [&a {name: a, size: 1}, {<<: *a, name: b}]}", `{"groups":[{"name":"a","size":1},{"name":"b","size":1}]}`},
+		{"aliases and merges", splitHead + "spec: {groups: [&a {name: a, size: 1}, {<<: *a, name: b}]}",
+			`{"groups":[{"name":"a","size":1},{"name":"b","size":1}]}`},
 		{"dashes inside text", splitHead + "spec:\n  chosen: |\n    a\n    ---\n    b\n", `{"chosen":"a\n---\nb\n"}`},
 		{"status from before", splitHead + "spec: {nodes: 1}\nstatus: {groups: [{name: a, size: 1, newSize: 2}], unplaced: 3}", `{"nodes":1}`},
 	} {

@@ -35,7 +35,8 @@ func fleetAnswer(r *nodegroupset.Report) string {
 	}
 	suggested := len(r.Misses) > 0 && slices.Equal(r.Misses[0].Remedy.Flags, r.Suggestion.Flags)
 	if ignored := len(r.Suggestion.Flags); ignored > 0 && !suggested {
-		text += fmt.Sprintf("; ignoring %s that may mean nothing would leave %s", spelling.Count(ignored, "label"), spelling.Count(r.Suggestion.Sets, "set"))
+		text += fmt.Sprintf("; ignoring %s that may mean nothing would leave %s", spelling.Count(ignored, "label"),
+			spelling.Count(r.Suggestion.Sets, "set"))
 	}
 	return text
 }
@@ -46,7 +47,8 @@ func apart(r *nodegroupset.Report, miss *nodegroupset.Miss) string {
 	if len(this) > len(that) {
 		this, that, differences = that, this, swapped(differences)
 	}
-	text := fmt.Sprintf("%s %s apart from %s by %s", spelling.List(this, fewGroups), spelling.Verb(len(this), "stand"), spelling.List(that, fewGroups), fields(differences))
+	text := fmt.Sprintf("%s %s apart from %s by %s", spelling.List(this, fewGroups), spelling.Verb(len(this), "stand"),
+		spelling.List(that, fewGroups), fields(differences))
 	both := slices.Concat(this, that)
 	joined := slices.ContainsFunc(miss.Remedy.Joined, func(set []string) bool {
 		return !slices.ContainsFunc(both, func(group string) bool { return !slices.Contains(set, group) })

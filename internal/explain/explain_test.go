@@ -153,7 +153,8 @@ func TestNodesStandForTheirGroups(t *testing.T) {
 // TestANodeThatLeavesDoesNotStandForItsGroup: Cluster Autoscaler has marked it, or it is deleted,
 // as the balancer sees it.
 func TestANodeThatLeavesDoesNotStandForItsGroup(t *testing.T) {
-	marked := strings.Replace(node("a1", "a", "True", "8"), "status:", "spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}\nstatus:", 1)
+	marked := strings.Replace(node("a1", "a", "True", "8"), "status:",
+		"spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}\nstatus:", 1)
 	deleted := strings.Replace(node("a2", "a", "True", "16"), "labels:", `deletionTimestamp: "2026-01-01T00:00:00Z", labels:`, 1)
 	read := func(nodes string) *Fleet {
 		return mustRead(t, Sources{Nodes: "all", GroupLabel: "pool"}, texts(map[string]string{"all": nodes}))
@@ -163,7 +164,8 @@ func TestANodeThatLeavesDoesNotStandForItsGroup(t *testing.T) {
 		t.Errorf("a node of %s cores stands for the group", cpu)
 	}
 	fleet = read(marked + deleted)
-	if cpu := fleet.Groups["a"].Node.Status.Capacity.Cpu().String(); cpu != "8" || !slices.Contains(fleet.Notes, "no node is ready, schedulable and staying, so another one stands for the group: a") {
+	if cpu := fleet.Groups["a"].Node.Status.Capacity.Cpu().String(); cpu != "8" ||
+		!slices.Contains(fleet.Notes, "no node is ready, schedulable and staying, so another one stands for the group: a") {
 		t.Errorf("with no other node, one of %s cores stands for the group; notes %q", cpu, fleet.Notes)
 	}
 }
@@ -192,9 +194,11 @@ func TestBadInput(t *testing.T) {
 		{"failed snapshot", Sources{Snapshot: "x"}, `{"NodeList":[],"Error":"too slow"}`, `Cluster Autoscaler said "too slow"`},
 		{"snapshot without a capacity", Sources{Snapshot: "x"}, `{"TemplateNodes":{"a":{"Node":{}}}}`, `x: node group "a": node.status.capacity`},
 		{"empty nodes", Sources{Nodes: "x", GroupLabel: "pool"}, "", "x: holds no object"},
-		{"empty list of nodes", Sources{Nodes: "x", GroupLabel: "pool"}, `{"kind":"List","apiVersion":"v1","items":[]}`, "x: the list in x has no items"},
+		{"empty list of nodes", Sources{Nodes: "x", GroupLabel: "pool"}, `{"kind":"List","apiVersion":"v1","items":[]}`,
+			"x: the list in x has no items"},
 		{"no pods", Sources{Nodes: "x", Pods: "x", GroupLabel: "pool"}, good, "x: holds no Pod"},
-		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good, "no node has the label team; what may name their groups: --group-label=pool (a)"},
+		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good,
+			"no node has the label team; what may name their groups: --group-label=pool (a)"},
 		{"malformed nodes", Sources{Nodes: "x", GroupLabel: "pool"}, strings.Replace(good, "8Gi", "8Go", 1), "status.capacity[memory]"},
 		{"negative amounts", Sources{Templates: "x"}, strings.Replace(good, "8Gi", "-8Gi", 1), `status.capacity[memory]: Invalid value: "-8Gi"`},
 		{"two templates", Sources{Templates: "x"}, good + good, `two templates for the node group "a"`},
@@ -268,12 +272,13 @@ func TestACloudIsFoundOutFromAllNodes(t *testing.T) {
 		return strings.Replace(node(name, pool, "True", "2"), "status:", `spec: {providerID: "`+id+`"}`+"\nstatus:", 1)
 	}
 	for name, text := range map[string]string{
-		"the first node is silent":  node("a1", "a", "") + node("a2", "a", "azure:///a2") + node("b1", "b", "azure:///b1"),
-		"the first is of no cloud":  node("a1", "a", "kwok://a1") + node("a2", "a", "azure:///a2") + node("b1", "b", "azure:///b1"),
-		"one group is silent":       node("a1", "a", "") + node("b1", "b", "azure:///b1"),
-		"one group is of no cloud":  node("a1", "a", "azure:///a1") + node("b1", "b", "openstack:///b1"),
-		"all say so":                node("a1", "a", "azure:///a1") + node("b1", "b", "azure:///b1"),
-		"by the label of one cloud": strings.ReplaceAll(node("a1", "a", "kwok://a1")+node("b1", "b", ""), "labels: {", "labels: {kubernetes.azure.com/role: agent, "),
+		"the first node is silent": node("a1", "a", "") + node("a2", "a", "azure:///a2") + node("b1", "b", "azure:///b1"),
+		"the first is of no cloud": node("a1", "a", "kwok://a1") + node("a2", "a", "azure:///a2") + node("b1", "b", "azure:///b1"),
+		"one group is silent":      node("a1", "a", "") + node("b1", "b", "azure:///b1"),
+		"one group is of no cloud": node("a1", "a", "azure:///a1") + node("b1", "b", "openstack:///b1"),
+		"all say so":               node("a1", "a", "azure:///a1") + node("b1", "b", "azure:///b1"),
+		"by the label of one cloud": strings.ReplaceAll(node("a1", "a", "kwok://a1")+node("b1", "b", ""), "labels: {",
+			"labels: {kubernetes.azure.com/role: agent, "),
 	} {
 		text = strings.ReplaceAll(text, "pool:", "agentpool:")
 		for _, s := range []Sources{{Nodes: "x", GroupLabel: "agentpool"}, {Templates: "x"}} {
@@ -301,10 +306,14 @@ func TestGroupsOverZones(t *testing.T) {
 		groups    []string
 		note      string
 	}{
-		"GKE":          {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-nodepool", []string{"p.a", "p.b"}, "has a group of its own in every zone: p"},
-		"another":      {"pool", "pool", []string{"p"}, "nodes of p lie in several zones (a, b) and count as one group; if each zone has a group of its own, name the zone too: --group-label pool,topology.kubernetes.io/zone"},
-		"with zone":    {"pool", "pool,topology.kubernetes.io/zone", []string{"p.a", "p.b"}, ""},
-		"GKE and zone": {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-nodepool,topology.kubernetes.io/zone", []string{"p.a", "p.b"}, ""},
+		"GKE": {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-nodepool", []string{"p.a", "p.b"},
+			"has a group of its own in every zone: p"},
+		"another": {"pool", "pool", []string{"p"},
+			"nodes of p lie in several zones (a, b) and count as one group; if each zone has a group of its own, name the zone " +
+				"too: --group-label pool,topology.kubernetes.io/zone"},
+		"with zone": {"pool", "pool,topology.kubernetes.io/zone", []string{"p.a", "p.b"}, ""},
+		"GKE and zone": {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-nodepool,topology.kubernetes.io/zone",
+			[]string{"p.a", "p.b"}, ""},
 	} {
 		files := texts(map[string]string{"x": zoned("n1", c.label, "a") + zoned("n2", c.label, "b") + zoned("n3", c.label, "b")})
 		fleet := mustRead(t, Sources{Nodes: "x", GroupLabel: c.by}, files)
@@ -348,15 +357,19 @@ func TestPodsCountOnTemplates(t *testing.T) {
 		want map[string]int
 		note string
 	}{
-		"a DaemonSet":                    {set, map[string]int{"a": 1, "b": 0, "c": 0}, ""},
-		"its pod on a template":          {fmt.Sprintf(pod, "logs-1", "logs", "a", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, "pods has no DaemonSet default/logs: taken from its pods"},
-		"its pod elsewhere":              {fmt.Sprintf(pod, "logs-1", "logs", "a-17", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, "pods has no DaemonSet default/logs"},
-		"both":                           {set + fmt.Sprintf(pod, "logs-1", "logs", "a", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, ""},
-		"on every node":                  {fmt.Sprintf(pod, "logs-1", "logs", "a-17", ""), map[string]int{"a": 1, "b": 1, "c": 1}, ""},
-		"pods that are of no daemon set": {"{apiVersion: v1, kind: Pod, metadata: {namespace: default, name: x}, spec: {nodeName: a, containers: [{name: c}]}}", map[string]int{"a": 0, "b": 0, "c": 0}, ""},
+		"a DaemonSet": {set, map[string]int{"a": 1, "b": 0, "c": 0}, ""},
+		"its pod on a template": {fmt.Sprintf(pod, "logs-1", "logs", "a", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0},
+			"pods has no DaemonSet default/logs: taken from its pods"},
+		"its pod elsewhere": {fmt.Sprintf(pod, "logs-1", "logs", "a-17", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0},
+			"pods has no DaemonSet default/logs"},
+		"both":          {set + fmt.Sprintf(pod, "logs-1", "logs", "a", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, ""},
+		"on every node": {fmt.Sprintf(pod, "logs-1", "logs", "a-17", ""), map[string]int{"a": 1, "b": 1, "c": 1}, ""},
+		"pods that are of no daemon set": {"{apiVersion: v1, kind: Pod, metadata: {namespace: default, name: x}, spec: " +
+			"{nodeName: a, containers: [{name: c}]}}", map[string]int{"a": 0, "b": 0, "c": 0}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fleet := mustRead(t, Sources{Templates: "nodes", Pods: "pods", GroupLabel: "pool"}, texts(map[string]string{"nodes": nodes, "pods": tc.pods}))
+			fleet := mustRead(t, Sources{Templates: "nodes", Pods: "pods", GroupLabel: "pool"},
+				texts(map[string]string{"nodes": nodes, "pods": tc.pods}))
 			got := map[string]int{}
 			for group, template := range fleet.Groups {
 				got[group] = len(template.Pods)

@@ -84,7 +84,8 @@ const mostNames = 5
 func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
 	if len(strays) > 0 {
 		slices.Sort(strays)
-		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, spelling.Count(len(strays), "node"), spelling.List(strays, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, spelling.Count(len(strays), "node"),
+			spelling.List(strays, mostNames)))
 	}
 	var unusable []string
 	for _, group := range slices.Sorted(maps.Keys(samples)) {
@@ -93,7 +94,8 @@ func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
 		}
 	}
 	if len(unusable) > 0 {
-		f.Notes = append(f.Notes, "no node is ready, schedulable and staying, so another one stands for the group: "+spelling.List(unusable, mostNames))
+		f.Notes = append(f.Notes, "no node is ready, schedulable and staying, so another one stands for the group: "+
+			spelling.List(unusable, mostNames))
 	}
 	if s.Pods == "" {
 		f.Notes = append(f.Notes, "no pods are given, so daemon sets are not counted: free is what is allocatable")
@@ -121,8 +123,10 @@ func (f *Fleet) noteZones(label nodegroupset.GroupLabel, nodes []*v1.Node, group
 	}
 	for _, group := range slices.Sorted(maps.Keys(zones)) {
 		if in := slices.Sorted(maps.Keys(zones[group])); group != "" && len(in) > 1 {
-			f.Notes = append(f.Notes, fmt.Sprintf("nodes of %s lie in several zones (%s) and count as one group; if each zone has a group of its own, name the zone too: --group-label %s,%s",
-				group, spelling.List(in, mostNames), strings.Join(label.Keys(), ","), v1.LabelTopologyZone))
+			f.Notes = append(f.Notes,
+				fmt.Sprintf("nodes of %s lie in several zones (%s) and count as one group; if each zone has a group of its own, "+
+					"name the zone too: --group-label %s,%s",
+					group, spelling.List(in, mostNames), strings.Join(label.Keys(), ","), v1.LabelTopologyZone))
 		}
 	}
 }

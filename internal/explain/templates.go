@@ -84,7 +84,8 @@ func (f *Fleet) addPods(s Sources, files Files, beside []any, groupOf map[string
 		for _, set := range derived {
 			names = append(names, set.Namespace+"/"+set.Name)
 		}
-		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", document.Title(s.Pods), spelling.List(names, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own",
+			document.Title(s.Pods), spelling.List(names, mostNames)))
 	}
 	return nil
 }

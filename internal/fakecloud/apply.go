@@ -33,7 +33,8 @@ const (
 
 var (
 	errForeign   = errors.New("a node of this name already exists, and is not from this cloud")
-	errContested = errors.New("another program has made it ready, although it must not be and its lease is held; does kwok run without leases?")
+	errContested = errors.New("another program has made it ready, although it must not be and its lease is held; does kwok " +
+		"run without leases?")
 )
 
 // round compares once, and makes the necessary changes.
@@ -178,7 +179,8 @@ func (k *Keeper) hold(ctx context.Context, s step) error {
 		LeaseDurationSeconds: ptr.To[int32](math.MaxInt32),
 		RenewTime:            ptr.To(metav1.NewMicroTime(k.clock.Now())),
 	}
-	_, err := leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: labels}, Spec: spec}, metav1.CreateOptions{})
+	_, err := leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: labels}, Spec: spec},
+		metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}

@@ -162,8 +162,9 @@ func slowGroup(zone string, boot, ready time.Duration) fake.Group {
 func TestNodesLiveAsTheCloudSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{
-			Groups:  []fake.Group{slowGroup("a", 10*time.Second, 0), slowGroup("b", 10*time.Second, 20*time.Second)},
-			Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Minute}, Until: &metav1.Duration{Duration: 2 * time.Minute}}}},
+			Groups: []fake.Group{slowGroup("a", 10*time.Second, 0), slowGroup("b", 10*time.Second, 20*time.Second)},
+			Outages: []v1alpha1.Outage{{Zones: []string{"a"}, FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: time.Minute},
+				Until: &metav1.Duration{Duration: 2 * time.Minute}}}},
 		})
 		defer h.run(fakecloud.KeeperOptions{})()
 		pass(time.Second)

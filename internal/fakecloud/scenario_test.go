@@ -18,7 +18,8 @@ import (
 
 // Every field of a scenario is the cloud's, or is removed and told.
 func TestKeepCloudKnowsEveryField(t *testing.T) {
-	clouds := []string{"description", "now", "machines", "nodeGroups", "nodeGroupsFrom", "groupLabel", "nodesFrom", "objects", "quotas", "faults"}
+	clouds := []string{"description", "now", "machines", "nodeGroups", "nodeGroupsFrom", "groupLabel", "nodesFrom", "objects", "quotas",
+		"faults"}
 	typ := reflect.TypeFor[v1alpha1.ScenarioSpec]()
 	for i := range typ.NumField() {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")

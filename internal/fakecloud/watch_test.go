@@ -132,10 +132,14 @@ func TestOnlyChangesAreLoggedAsChanges(t *testing.T) {
 		do   func() error
 		want string
 	}{
-		{func() error { return watched.IncreaseSize(ctx, "a", 1) }, `"msg"="The size of a node group was changed" "group"="a" "delta"=1 "from"=1 "to"=2 "error"="fake cloud: IncreaseSize: cloud unavailable: lost"`},
-		{func() error { return watched.IncreaseSize(ctx, "a", 8) }, `"msg"="The size of a node group was changed" "group"="a" "delta"=8 "from"=2 "to"=10 "error"=""`},
-		{func() error { return watched.IncreaseSize(ctx, "a", 1) }, `"msg"="A call did not change the size of a node group" "group"="a" "delta"=1 "size"=10`},
-		{func() error { return watched.DecreaseTargetSize(ctx, "a", -9) }, `"msg"="A call did not change the size of a node group" "group"="a" "delta"=-9 "size"=10`},
+		{func() error { return watched.IncreaseSize(ctx, "a", 1) },
+			`"msg"="The size of a node group was changed" "group"="a" "delta"=1 "from"=1 "to"=2 "error"="fake cloud: IncreaseSize: cloud unavailable: lost"`},
+		{func() error { return watched.IncreaseSize(ctx, "a", 8) },
+			`"msg"="The size of a node group was changed" "group"="a" "delta"=8 "from"=2 "to"=10 "error"=""`},
+		{func() error { return watched.IncreaseSize(ctx, "a", 1) },
+			`"msg"="A call did not change the size of a node group" "group"="a" "delta"=1 "size"=10`},
+		{func() error { return watched.DecreaseTargetSize(ctx, "a", -9) },
+			`"msg"="A call did not change the size of a node group" "group"="a" "delta"=-9 "size"=10`},
 		{func() error { return watched.DeleteNodes(ctx, "a", nil) }, ""},
 	} {
 		lines = nil

@@ -62,7 +62,8 @@ func (c *converter) set(s *v1alpha1.NodeGroupSetPolicy, at *field.Path) nodegrou
 	if s.StartupDeadline != nil {
 		out.StartupDeadline = s.StartupDeadline.Duration
 		if c.Time(at.Child("startupDeadline"), *s.StartupDeadline); out.StartupDeadline >= time.Second && alone(s) {
-			c.Add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(), "needs another node group to order from, and the set names one only"))
+			c.Add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(),
+				"needs another node group to order from, and the set names one only"))
 		}
 	}
 	if s.Policy == v1alpha1.SplitEven || s.Policy == "" {
@@ -103,7 +104,8 @@ func alone(s *v1alpha1.NodeGroupSetPolicy) bool {
 	return groups < 2 && !selectors
 }
 
-func (c *converter) portion(s *v1alpha1.NodeGroupSetPolicy, p *v1alpha1.NodeGroupPortion, at *field.Path, names map[string]bool) nodegroupset.PortionPolicy {
+func (c *converter) portion(s *v1alpha1.NodeGroupSetPolicy, p *v1alpha1.NodeGroupPortion, at *field.Path,
+	names map[string]bool) nodegroupset.PortionPolicy {
 	c.name(names, at.Child("name"), p.Name)
 	out := nodegroupset.PortionPolicy{Portion: nodegroupset.Portion{Name: p.Name, Groups: p.Groups, Weight: 1}}
 	out.Selector = c.selection(&p.NodeGroupSelection, at)

@@ -28,7 +28,8 @@ func TestParse(t *testing.T) {
 		t.Fatal(policies, err)
 	}
 	web, db := policies[0], policies[1]
-	if web.Policy != nodegroupset.Proportional || web.Portions[0].Base != 2 || web.Portions[1].Weight != 80 || web.Portions[1].Selector.String() != "bought=spot" {
+	if web.Policy != nodegroupset.Proportional || web.Portions[0].Base != 2 || web.Portions[1].Weight != 80 ||
+		web.Portions[1].Selector.String() != "bought=spot" {
 		t.Errorf("web: %+v", web)
 	}
 	if db.Measure != nodegroupset.ByMemory || len(db.Portions) != 1 || len(db.Portions[0].Groups) != 2 {
@@ -57,37 +58,47 @@ func TestRefused(t *testing.T) {
 		{"{groups: [a]}", "spec.sets[0].name: Required value"},
 		{"{name: s}", "spec.sets[0].groups: Required value: name node groups here or select them by labels with selector"},
 		{"{name: s, policy: Priority}", "spec.sets[0].portions: Required value: policy Priority shares between portions"},
-		{"{name: s, policy: Fair, groups: [a]}", `spec.sets[0].policy: Unsupported value: "Fair": supported values: "Even", "Proportional", "Priority"`},
+		{"{name: s, policy: Fair, groups: [a]}",
+			`spec.sets[0].policy: Unsupported value: "Fair": supported values: "Even", "Proportional", "Priority"`},
 		{"{name: s, measure: GPU, groups: [a]}", `spec.sets[0].measure: Unsupported value: "GPU"`},
-		{"{name: s, groups: [a], portions: [{name: p, groups: [b]}]}", "spec.sets[0].portions: Forbidden: policy Even shares between all groups alike"},
-		{"{name: s, policy: Priority, groups: [a], portions: [{name: p, groups: [b]}]}", "spec.sets[0]: Forbidden: policy Priority shares between portions"},
+		{"{name: s, groups: [a], portions: [{name: p, groups: [b]}]}",
+			"spec.sets[0].portions: Forbidden: policy Even shares between all groups alike"},
+		{"{name: s, policy: Priority, groups: [a], portions: [{name: p, groups: [b]}]}",
+			"spec.sets[0]: Forbidden: policy Priority shares between portions"},
 		{"{name: s, groups: [a, a]}", `spec.sets[0].groups[1]: Duplicate value: "a"`},
 		{"{name: s, groups: [a]}\n  - {name: s, groups: [b]}", `spec.sets[1].name: Duplicate value: "s"`},
 		{"{name: s, groups: [a]}\n  - {name: t, groups: [a]}", `spec.sets[1].groups[0]: Duplicate value: "a"`},
 		{"{name: s, selector: {}}", "spec.sets[0].selector: Invalid value: \"{}\": selects every node group"},
 		{"{name: s, selector: {matchExpressions: [{key: a, operator: Has}]}}", "spec.sets[0].selector: Invalid value"},
-		{proportional("{name: p, groups: [a], weight: -1}, {name: q, groups: [b]}"), "spec.sets[0].portions[0].weight: Invalid value: -1: must be between 0 and 2147483647"},
-		{proportional("{name: p, groups: [a], weight: 0}, {name: q, groups: [b], weight: 0}"), "spec.sets[0].portions: Invalid value: the weights sum to 0"},
+		{proportional("{name: p, groups: [a], weight: -1}, {name: q, groups: [b]}"),
+			"spec.sets[0].portions[0].weight: Invalid value: -1: must be between 0 and 2147483647"},
+		{proportional("{name: p, groups: [a], weight: 0}, {name: q, groups: [b], weight: 0}"),
+			"spec.sets[0].portions: Invalid value: the weights sum to 0"},
 		{proportional("{name: p, groups: [a]}, {name: p, groups: [b]}"), `spec.sets[0].portions[1].name: Duplicate value: "p"`},
 		{proportional("{name: p}"), "spec.sets[0].portions[0].groups: Required value"},
 		{proportional("{name: p, groups: [a], base: -1}"), `spec.sets[0].portions[0].base: Invalid value: "-1": must not be negative`},
-		{proportional("{name: p, groups: [a], base: 1500m}"), `spec.sets[0].portions[0].base: Invalid value: "1500m": must be a whole number of nodes`},
+		{proportional("{name: p, groups: [a], base: 1500m}"),
+			`spec.sets[0].portions[0].base: Invalid value: "1500m": must be a whole number of nodes`},
 		{proportional("{name: p, groups: [a], base: 3Gi}"), `spec.sets[0].portions[0].base: Invalid value: "3Gi": is more than any set can have`},
 		{proportional("{name: p, groups: [a], base: 9223372036854775807E}"), "is out of range"},
-		{"{name: s, policy: Priority, portions: [{name: p, groups: [a], weight: 1}]}", "spec.sets[0].portions[0].weight: Forbidden: counts with policy Proportional only"},
+		{"{name: s, policy: Priority, portions: [{name: p, groups: [a], weight: 1}]}",
+			"spec.sets[0].portions[0].weight: Forbidden: counts with policy Proportional only"},
 		{"{name: s, groups: [a, b], startupDeadline: -5m}", `spec.sets[0].startupDeadline: Invalid value: "-5m0s": must be 1s or more`},
 		{"{name: s, groups: [a, b], startupDeadline: 0s}", `spec.sets[0].startupDeadline: Invalid value: "0s": must be 1s or more`},
 		{"{name: s, groups: [a, b], startupDeadline: 5}", "spec.sets[0].startupDeadline"},
 		{"{name: s, groups: [a, b], startupDeadline: soon}", "spec.sets[0].startupDeadline"},
 		{"{name: s, groups: [a, b], startupDeadline: 9999999999h}", "spec.sets[0].startupDeadline"},
-		{"{name: s, groups: [a], startupDeadline: 5m}", "spec.sets[0].startupDeadline: Invalid value: \"5m0s\": needs another node group to order from"},
-		{"{name: s, policy: Priority, portions: [{name: p, groups: [a]}], startupDeadline: 5m}", "spec.sets[0].startupDeadline: Invalid value: \"5m0s\": needs another node group to order from"},
+		{"{name: s, groups: [a], startupDeadline: 5m}",
+			"spec.sets[0].startupDeadline: Invalid value: \"5m0s\": needs another node group to order from"},
+		{"{name: s, policy: Priority, portions: [{name: p, groups: [a]}], startupDeadline: 5m}",
+			"spec.sets[0].startupDeadline: Invalid value: \"5m0s\": needs another node group to order from"},
 		{"{name: s, group: [a]}", "spec.sets[0].group: unknown field"},
 		{"{name: s, groups: [a]}\n---\n" + head + "  - {name: s, groups: [a]}", "must have one document of kind NodeGroupPolicies, not 2"},
 	} {
 		_, policies, err := Parse("policies.yaml", []byte(head+"  - "+tc.set))
 		var invalid *document.Invalid
-		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "policies.yaml") || policies != nil {
+		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "policies.yaml") ||
+			policies != nil {
 			t.Errorf("%s:\n%v\nwant %s", tc.set, err, tc.want)
 		}
 	}
@@ -112,7 +123,8 @@ func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 	look := func(wantSets int, wantErr string) {
 		t.Helper()
 		policies, changed, err := f.Changed()
-		if (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) || changed != (wantSets > 0) || len(policies) != wantSets {
+		if (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) || changed != (wantSets > 0) ||
+			len(policies) != wantSets {
 			t.Errorf("%d sets, changed %t, %v; want %d, %q", len(policies), changed, err, wantSets, wantErr)
 		}
 	}

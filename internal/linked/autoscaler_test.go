@@ -104,7 +104,8 @@ func (c *testCloud) remove(id string) {
 func (c *testCloud) template(id, pool string, change ...func(*v1.Node)) {
 	c.loop++
 	amounts := func() v1.ResourceList {
-		return v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("100")}
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"),
+			v1.ResourcePods: resource.MustParse("100")}
 	}
 	node := &v1.Node{Status: v1.NodeStatus{Capacity: amounts(), Allocatable: amounts()}}
 	node.Labels = map[string]string{"pool": pool}

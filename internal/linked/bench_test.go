@@ -67,7 +67,8 @@ func BenchmarkCandidates(b *testing.B) {
 			for _, node := range c.nodes {
 				nodes = append(nodes, node)
 			}
-			order := Candidates[*testGroup]{Cloud: c.testCloud, Deletions: c.deletions, SetOf: c.setOf, Moves: func(n *v1.Node) bool { return n.Name[len(n.Name)-1] == '0' }}
+			order := Candidates[*testGroup]{Cloud: c.testCloud, Deletions: c.deletions, SetOf: c.setOf,
+				Moves: func(n *v1.Node) bool { return n.Name[len(n.Name)-1] == '0' }}
 			b.ReportAllocs()
 			for b.Loop() {
 				if got := order.Order(ByName(nodes)); len(got) != len(nodes) {

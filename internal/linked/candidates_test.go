@@ -26,8 +26,9 @@ func TestOrderOfCandidates(t *testing.T) {
 		"nodes on their way out are not counted twice": {
 			groups: []downGroup{{name: "a", set: "a", size: 3, going: 1}, {name: "b", set: "a", size: 3}}, want: "b-0 b-1 a-2 a-0 b-2 a-1"},
 		"sets apart": {
-			groups: []downGroup{{name: "a", set: "a", size: 1}, {name: "b", set: "b", size: 1}, {name: "c", set: "a", size: 1}, {name: "d", set: "b", size: 1}},
-			want:   "c-0 d-0 a-0 b-0"},
+			groups: []downGroup{{name: "a", set: "a", size: 1}, {name: "b", set: "b", size: 1}, {name: "c", set: "a", size: 1},
+				{name: "d", set: "b", size: 1}},
+			want: "c-0 d-0 a-0 b-0"},
 		"groups that are all or nothing, and those whose size is not known, keep theirs": {
 			groups: []downGroup{{name: "a", set: "a", size: 1, whole: true}, {name: "b", set: "a", size: 2}, {name: "c", set: "a", size: 2}},
 			want:   "a-0 c-0 b-0 c-1 b-1"},

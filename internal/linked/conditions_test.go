@@ -21,12 +21,16 @@ func TestConditionsAfterAScaleUp(t *testing.T) {
 		result PodResult
 		want   string
 	}{
-		"groups grow":              {PodResult{Groups: []string{"spot-a", "spot-b"}, Triggered: []*v1.Pod{a, fake, b}, Left: []LeftPod{{Pod: pod("c")}}}, "a True , b True "},
-		"some of it failed":        {PodResult{Groups: []string{"spot-a"}, Triggered: []*v1.Pod{a}, Failed: true}, "a True ProvisioningAttemptFailed"},
-		"all of it failed":         {PodResult{Triggered: []*v1.Pod{a}, Failed: true}, "a True ProvisioningAttemptFailed"},
-		"nothing was to be done":   {PodResult{Triggered: []*v1.Pod{a}, Reason: ReasonOf("ScaleUpNotNeeded")}, ""},
-		"no options":               {PodResult{Reason: ReasonOf("ScaleUpNoOptionsAvailable"), Left: []LeftPod{{a, "2 max node group size reached"}}}, "a False NoOptionsAvailable"},
-		"too many nodes":           {PodResult{Reason: ReasonOf("ScaleUpLimitedByMaxNodesTotal"), Left: []LeftPod{{Pod: a}}}, "a False LimitedByMaxNodesTotal"},
+		"groups grow": {PodResult{Groups: []string{"spot-a", "spot-b"}, Triggered: []*v1.Pod{a, fake, b},
+			Left: []LeftPod{{Pod: pod("c")}}}, "a True , b True "},
+		"some of it failed": {PodResult{Groups: []string{"spot-a"}, Triggered: []*v1.Pod{a}, Failed: true},
+			"a True ProvisioningAttemptFailed"},
+		"all of it failed":       {PodResult{Triggered: []*v1.Pod{a}, Failed: true}, "a True ProvisioningAttemptFailed"},
+		"nothing was to be done": {PodResult{Triggered: []*v1.Pod{a}, Reason: ReasonOf("ScaleUpNotNeeded")}, ""},
+		"no options": {PodResult{Reason: ReasonOf("ScaleUpNoOptionsAvailable"),
+			Left: []LeftPod{{a, "2 max node group size reached"}}}, "a False NoOptionsAvailable"},
+		"too many nodes": {PodResult{Reason: ReasonOf("ScaleUpLimitedByMaxNodesTotal"), Left: []LeftPod{{Pod: a}}},
+			"a False LimitedByMaxNodesTotal"},
 		"a pause":                  {PodResult{Reason: ReasonOf("ScaleUpInCooldown"), Left: []LeftPod{{Pod: a}}}, "a False InCooldown"},
 		"another reason is nobody": {PodResult{Reason: ReasonOf("ScaleUpOfTomorrow"), Left: []LeftPod{{Pod: a}}}, ""},
 	} {

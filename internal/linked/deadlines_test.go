@@ -39,7 +39,8 @@ type deadlineCluster struct {
 
 func newDeadlineCluster(t *testing.T) *deadlineCluster {
 	t.Helper()
-	c := &deadlineCluster{t: t, cloud: newCloud(), sets: newSets(t), clock: clocktesting.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)), away: map[string]string{}}
+	c := &deadlineCluster{t: t, cloud: newCloud(), sets: newSets(t),
+		clock: clocktesting.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)), away: map[string]string{}}
 	c.sets.journal.clock = c.clock
 	boughtCloud(c.cloud)
 	followed(t, c.sets)(deadlineFile)
@@ -101,7 +102,8 @@ func TestStartupDeadlineOfASet(t *testing.T) {
 	for _, late := range []string{"c", "d"} {
 		c.deadlines.Failed(late, "timed out", true)
 		c.cloud.find(late).size = 0
-		if e := <-told; !strings.Contains(e, "StartupDeadlineMissed Nodes ordered in "+late+" were not ready within 5m0s, the start-up deadline of set web") {
+		if e := <-told; !strings.Contains(e, "StartupDeadlineMissed Nodes ordered in "+late+
+			" were not ready within 5m0s, the start-up deadline of set web") {
 			t.Error(e)
 		}
 	}

@@ -31,7 +31,8 @@ func TestRatiosAreExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, ratio := range map[string]string{
-		"0.015": got.MemoryDifferenceRatio.String(), "0.0000001": got.MaxAllocatableDifferenceRatio.String(), "0": got.MaxFreeDifferenceRatio.String(),
+		"0.015": got.MemoryDifferenceRatio.String(), "0.0000001": got.MaxAllocatableDifferenceRatio.String(),
+		"0": got.MaxFreeDifferenceRatio.String(),
 	} {
 		if ratio != want {
 			t.Errorf("%s, want %s", ratio, want)

@@ -73,7 +73,8 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 		want["splits_total"] = float64(splits)
 		for i := range splits {
 			size, more := rapid.Int64Range(0, 9).Draw(t, "size"), rapid.Int64Range(0, 9).Draw(t, "more")
-			d := splitDecision{Chosen: fmt.Sprint(i), Unplaced: rapid.IntRange(0, 3).Draw(t, "unplaced"), Groups: []nodegroupset.GroupSplit{{Name: "a", Size: size, NewSize: size + more}, {Name: "b", Size: 1, NewSize: 1}}}
+			d := splitDecision{Chosen: fmt.Sprint(i), Unplaced: rapid.IntRange(0, 3).Draw(t, "unplaced"),
+				Groups: []nodegroupset.GroupSplit{{Name: "a", Size: size, NewSize: size + more}, {Name: "b", Size: 1, NewSize: 1}}}
 			if rapid.Bool().Draw(t, "fails") {
 				d.Failed = map[string]string{"c": "away"}
 			}
@@ -94,7 +95,8 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 			want["scale_down_deferred_nodes"] = float64(len(forBalance(d.Waiting)))
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "comparisons") {
-			c := comparison{Groups: rapid.IntRange(0, 9).Draw(t, "groups"), Changed: rapid.IntRange(0, 9).Draw(t, "changed"), Sets: [][]string{{"a", "b"}, {"c"}}}
+			c := comparison{Groups: rapid.IntRange(0, 9).Draw(t, "groups"), Changed: rapid.IntRange(0, 9).Draw(t, "changed"),
+				Sets: [][]string{{"a", "b"}, {"c"}}}
 			j.compared(c)
 			want["comparison_duration_seconds"]++
 			want["templates_changed_total"] += float64(c.Changed)
@@ -187,7 +189,8 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 		many = append(many, nodegroupset.GroupSplit{Name: fmt.Sprintf("g%d", i), NewSize: 1})
 	}
 	three := []nodegroupset.GroupSplit{
-		{Name: "a", Size: 1, NewSize: 4}, {Name: "b", Size: 3, NewSize: 3, Reason: nodegroupset.ReasonAtMax}, {Name: "c", Size: 2, NewSize: 3, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
+		{Name: "a", Size: 1, NewSize: 4}, {Name: "b", Size: 3, NewSize: 3, Reason: nodegroupset.ReasonAtMax},
+		{Name: "c", Size: 2, NewSize: 3, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
 	}
 	waits := func(names ...string) (out []nodeDecision) {
 		for _, name := range names {
@@ -211,7 +214,8 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 		}, []string{"Warning UnevenScaleUp 3 nodes for similar node groups: a 1->4; no room for 2 more; left out: d (away), x (100%)"}},
 		{"a group on its own", func(j *Journal) { j.split(splitDecision{Groups: three[:1]}) }, nil},
 		{"a large split", func(j *Journal) { j.split(splitDecision{Groups: many}) },
-			[]string{"Normal BalancedScaleUp 20 nodes for similar node groups: g0 0->1, g1 0->1, g2 0->1, g3 0->1, g4 0->1, g5 0->1, g6 0->1, g7 0->1, 12 more"}},
+			[]string{"Normal BalancedScaleUp 20 nodes for similar node groups: g0 0->1, g1 0->1, g2 0->1, g3 0->1, g4 0->1, g5 " +
+				"0->1, g6 0->1, g7 0->1, 12 more"}},
 		{"nodes that wait, told once", func(j *Journal) {
 			j.shrunk(shrinkDecision{Waiting: waits("n1")})
 			j.shrunk(shrinkDecision{}) // it is passed over
@@ -223,7 +227,8 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 		}},
 		{"nodes that have waited long enough", func(j *Journal) {
 			j.shrunk(shrinkDecision{Removed: []nodeDecision{{Node: "n1", Group: "b", Reason: reasonOverdue}}, Waiting: waits("n2")})
-		}, []string{"Warning UnevenScaleDown waited for balance as long as they may and go: n1 of b; may be removed but wait for balance: n2 of b behind a"}},
+		}, []string{"Warning UnevenScaleDown waited for balance as long as they may and go: n1 of b; may be removed but wait " +
+			"for balance: n2 of b behind a"}},
 		{"nodes that go", func(j *Journal) { j.shrunk(shrinkDecision{Removed: []nodeDecision{{Node: "n1"}}}) }, nil},
 		{"nodes over the limit", func(j *Journal) { j.shrunk(shrinkDecision{Waiting: []nodeDecision{{Node: "n1", Reason: reasonLimit}}}) }, nil},
 	} {

@@ -34,7 +34,8 @@ func busyJournal() *Journal {
 						{Field: "labels[pool]", Left: new("<b>m</b>"), Limit: "equal"},
 						{Field: "capacity.memory", Left: new("8Gi"), Right: new("9Gi"), Ratio: "0.11", Limit: "0.015"},
 					}},
-					Remedy: nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"}, Cautions: []string{"pods may move"}, Sets: 2, Joined: [][]string{{"m-a", "m-b", "m-c", "x"}}},
+					Remedy: nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"},
+						Cautions: []string{"pods may move"}, Sets: 2, Joined: [][]string{{"m-a", "m-b", "m-c", "x"}}},
 				}},
 				MoreMisses: 3,
 				Suggestion: nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool"}, Sets: 1},
@@ -45,13 +46,16 @@ func busyJournal() *Journal {
 	j.split(splitDecision{Chosen: "gpu", Need: 1, Asked: 1, Groups: []nodegroupset.GroupSplit{{Name: "gpu", NewSize: 1}}})
 	clock.SetTime(start.Add(2 * time.Minute))
 	j.split(splitDecision{
-		Chosen: "m-b", Need: 9, Asked: 6, Unplaced: 1, Quotas: []string{"cores"}, Failed: map[string]string{"m-d": "the cloud is away <script>alert(1)</script>"},
-		Groups: []nodegroupset.GroupSplit{{Name: "m-b", Size: 3, NewSize: 4, Reason: nodegroupset.ReasonQuota, Detail: "cores"}, {Name: "m-a", Size: 1, NewSize: 5}, {Name: "m-c", Size: 4, NewSize: 4, Reason: nodegroupset.ReasonAtMax}},
+		Chosen: "m-b", Need: 9, Asked: 6, Unplaced: 1, Quotas: []string{"cores"},
+		Failed: map[string]string{"m-d": "the cloud is away <script>alert(1)</script>"},
+		Groups: []nodegroupset.GroupSplit{{Name: "m-b", Size: 3, NewSize: 4, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
+			{Name: "m-a", Size: 1, NewSize: 5}, {Name: "m-c", Size: 4, NewSize: 4, Reason: nodegroupset.ReasonAtMax}},
 	})
 	clock.SetTime(start.Add(3 * time.Minute))
 	waits := nodeDecision{Node: "m-b-0001", Group: "m-b", Set: "m-a", Reason: reasonLevel, Behind: "m-a", Since: start.Add(150 * time.Second)}
 	j.shrunk(shrinkDecision{
-		Removed: []nodeDecision{{Node: "m-a-0002", Group: "m-a", Set: "m-a"}, {Node: "m-c-0001", Group: "m-c", Set: "m-a", Reason: reasonOverdue, Since: start}},
+		Removed: []nodeDecision{{Node: "m-a-0002", Group: "m-a", Set: "m-a"}, {Node: "m-c-0001", Group: "m-c", Set: "m-a", Reason: reasonOverdue,
+			Since: start}},
 		Waiting: []nodeDecision{{Node: "gpu-0001", Group: "gpu", Reason: reasonLimit}, waits},
 	})
 	clock.SetTime(start.Add(4 * time.Minute))

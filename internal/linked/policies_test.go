@@ -93,7 +93,8 @@ func TestDeclaredSetSharesByItsPolicy(t *testing.T) {
 	want(2, 2, 6, 4)
 	split(8, "b", "a") // no spot for these
 	want(6, 6, 6, 4)
-	if got := s.journal.remembers().splits; !strings.HasPrefix(got[0].is.Policy, "set web, Proportional: on-demand 20") || len(got[1].is.Groups) != 2 {
+	if got := s.journal.remembers().splits; !strings.HasPrefix(got[0].is.Policy, "set web, Proportional: on-demand 20") ||
+		len(got[1].is.Groups) != 2 {
 		t.Errorf("journal: %+v", got)
 	}
 }
@@ -112,7 +113,8 @@ func TestChangedPoliciesAreUsedOnceTheySuit(t *testing.T) {
 			wantNames(t, f.similar(s, "c"), "a", "b", "d")
 		}
 	}
-	if len(*events) != 2 || !strings.Contains((*events)[0], "spec.sets[0].portions[0].groups[1]") || !strings.Contains((*events)[1], "spec.sets[0].portions[0].wait") {
+	if len(*events) != 2 || !strings.Contains((*events)[0], "spec.sets[0].portions[0].groups[1]") ||
+		!strings.Contains((*events)[1], "spec.sets[0].portions[0].wait") {
 		t.Errorf("events: %q", *events)
 	}
 	write(strings.Replace(policiesFile, "[a, b]", "[a, b, x]", 1))

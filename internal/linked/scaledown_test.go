@@ -48,7 +48,8 @@ func TestWhichNodesGo(t *testing.T) {
 			stays: map[string]nodegroupset.ShrinkReason{"a-0": limit}},
 		"the limit less what is going": {
 			groups:     []downGroup{{name: "x", size: 9, going: 1, draining: 1}},
-			candidates: []string{"x-0", "x-1", "x-2"}, nodes: 4, drains: 3, goes: "x-0 x-1", stays: map[string]nodegroupset.ShrinkReason{"x-2": limit}},
+			candidates: []string{"x-0", "x-1", "x-2"}, nodes: 4, drains: 3, goes: "x-0 x-1",
+			stays: map[string]nodegroupset.ShrinkReason{"x-2": limit}},
 		"the drain limit": {
 			groups: []downGroup{{name: "x", size: 9}}, candidates: []string{"x-0!", "x-1!", "x-2"}, goes: "x-2 x-0",
 			stays: map[string]nodegroupset.ShrinkReason{"x-1": limit}},
@@ -146,7 +147,8 @@ func TestDeferralSurvivesARestart(t *testing.T) {
 }
 
 func TestNodeThatDoesNotGoStarvesNoOther(t *testing.T) {
-	c := newDownCluster(time.Hour, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 5}, downGroup{name: "x", size: 5})
+	c := newDownCluster(time.Hour, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 5},
+		downGroup{name: "x", size: 5})
 	var order []string
 	for range 7 {
 		order = append(order, c.after(time.Minute, "a-0!", "b-0!", "b-1!", "x-0!"))
@@ -157,7 +159,8 @@ func TestNodeThatDoesNotGoStarvesNoOther(t *testing.T) {
 }
 
 func TestDecisionsAreInTheJournal(t *testing.T) {
-	c := newDownCluster(10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 4}, downGroup{name: "x", size: 5})
+	c := newDownCluster(10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 4},
+		downGroup{name: "x", size: 5})
 	c.after(0, "b-0", "b-1", "x-0!", "x-1!")
 	want := shrinkDecision{Time: c.clock.Now(),
 		Removed: []nodeDecision{{Node: "x-0", Group: "x"}},
@@ -171,7 +174,8 @@ func TestDecisionsAreInTheJournal(t *testing.T) {
 		t.Errorf("first round (-want +got):\n%s", diff)
 	}
 	c.after(10*time.Minute, "b-0")
-	want = shrinkDecision{Time: c.clock.Now(), Removed: []nodeDecision{{Node: "b-0", Group: "b", Set: "a", Reason: reasonOverdue, Since: start}}}
+	want = shrinkDecision{Time: c.clock.Now(), Removed: []nodeDecision{{Node: "b-0", Group: "b", Set: "a", Reason: reasonOverdue,
+		Since: start}}}
 	if diff := gocmp.Diff(want, c.journal.history.last); diff != "" {
 		t.Errorf("when overdue (-want +got):\n%s", diff)
 	}
@@ -202,7 +206,10 @@ func TestScaleDownProperties(t *testing.T) {
 		// Permuting them changes nothing.
 		again := test.cluster()
 		shuffled := again.round(test.candidates...)
-		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(shuffled), func(i, j int) {
+			shuffled[i], shuffled[j] = shuffled[j],
+				shuffled[i]
+		})
 		if goes2, stays2 := again.decide(shuffled); goes != goes2 || !gocmp.Equal(stays, stays2) {
 			t.Fatalf("%s went, in another order of candidates %s", goes, goes2)
 		}

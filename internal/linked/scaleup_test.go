@@ -26,7 +26,8 @@ func TestSplit(t *testing.T) {
 		nodes  int
 		want   string // the groups that grow, or the error
 	}{
-		{"the chosen one first, then by name", []*testGroup{sized("b", 1, 9), sized("c", 1, 9), sized("a", 1, 9)}, 4, "b 1->3/9, a 1->2/9, c 1->2/9"},
+		{"the chosen one first, then by name", []*testGroup{sized("b", 1, 9), sized("c", 1, 9), sized("a", 1, 9)}, 4,
+			"b 1->3/9, a 1->2/9, c 1->2/9"},
 		{"those that stay are left out", []*testGroup{sized("a", 5, 9), sized("b", 1, 9)}, 2, "b 1->3/9"},
 		{"no node", []*testGroup{sized("a", 1, 9)}, 0, ""},
 		{"fewer than none", []*testGroup{sized("a", 1, 9)}, -1, ""},
@@ -118,7 +119,8 @@ func TestSplitsKeepTheQuotas(t *testing.T) {
 		var quotas []testQuota
 		for _, zones := range []string{"a", "bc", "abc"} {
 			quotas = append(quotas, testQuota{zones, map[string]int64{
-				rapid.SampledFrom([]string{"nodes", "cpu"}).Draw(t, "resource"): rapid.SampledFrom([]int64{-1, 0, 5, 20, 60, math.MaxInt64}).Draw(t, "limit"),
+				rapid.SampledFrom([]string{"nodes", "cpu"}).Draw(t, "resource"): rapid.SampledFrom([]int64{-1, 0, 5, 20, 60, math.MaxInt64}).Draw(t,
+					"limit"),
 			}})
 		}
 		request.Quotas = SplitQuotas(quotas, nodes, sharers, request.Nodes)

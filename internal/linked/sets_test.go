@@ -144,7 +144,8 @@ func TestPartnersAreInTurn(t *testing.T) {
 		f.group(id, "one")
 	}
 	f.template("b-planned", "one")
-	for id, want := range map[string][]string{"a": {"b", "c", "d"}, "b": {"c", "d", "a"}, "d": {"a", "b", "c"}, "b-planned": {"a", "b", "c", "d"}} {
+	for id, want := range map[string][]string{"a": {"b", "c", "d"}, "b": {"c", "d", "a"}, "d": {"a", "b", "c"},
+		"b-planned": {"a", "b", "c", "d"}} {
 		var got []string
 		partners := s.Similar(id, f.templates, f)
 		for _, group := range partners {

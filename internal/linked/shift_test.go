@@ -54,7 +54,8 @@ func TestAnAnnotatedNodeShiftsItsZoneAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(start)
 			cloud := shiftCloud{{"a", 2, 100}, {"b", 20, 100}, {"c", 20, 100}}
-			z, err := linked.NewZonalShift[*shiftGroup](func(string) string { return "a" }, func(string) *nodegroupset.Terms { return nil }, clock, linked.NewJournal(clock))
+			z, err := linked.NewZonalShift[*shiftGroup](func(string) string { return "a" }, func(string) *nodegroupset.Terms { return nil }, clock,
+				linked.NewJournal(clock))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -113,7 +113,8 @@ func (s *Spread[G]) alike() bool {
 }
 
 // completion is that of a split by the policy of a set, as spreadplan.Request.Terms.
-type completion = func(request nodegroupset.SplitRequest, member string, planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
+type completion = func(request nodegroupset.SplitRequest, member string,
+	planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
 
 // terms returns how splits are completed by the policy of the chosen group's set, nil if it shares
 // nodes evenly. Its groups that are no members count for the policy too, and get nothing.

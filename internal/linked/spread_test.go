@@ -149,12 +149,14 @@ func TestSpreadPlan(t *testing.T) {
 	}
 	// Groups on demand end in 0, those on spot in 1: two nodes on demand, then a fifth.
 	bought := func() []*testGroup {
-		return []*testGroup{sized("a0", 0, 20), sized("a1", 0, 20), sized("b0", 0, 20), sized("b1", 0, 20), sized("c0", 0, 20), sized("c1", 0, 20)}
+		return []*testGroup{sized("a0", 0, 20), sized("a1", 0, 20), sized("b0", 0, 20), sized("b1", 0, 20), sized("c0", 0, 20),
+			sized("c1", 0, 20)}
 	}
 	declare := func(change func(*nodegroupset.Terms)) func(*spreadWorld) {
 		return func(w *spreadWorld) {
 			terms := &nodegroupset.Terms{Set: "workers", Policy: nodegroupset.Proportional, Portions: []nodegroupset.Portion{
-				{Name: "on-demand", Groups: []string{"a0", "b0", "c0"}, Base: 2, Weight: 20}, {Name: "spot", Groups: []string{"a1", "b1", "c1"}, Weight: 80},
+				{Name: "on-demand", Groups: []string{"a0", "b0", "c0"}, Base: 2, Weight: 20},
+				{Name: "spot", Groups: []string{"a1", "b1", "c1"}, Weight: 80},
 			}}
 			if change != nil {
 				change(terms)
@@ -247,7 +249,8 @@ func TestSpreadPlan(t *testing.T) {
 			}, "all members take the same pods, and none has a topology spread",
 		},
 		{
-			"pods that run in one zone only, beside others", append(pinnedTo("b", spreadPods("bound", 1, "2", 0, 1)), spreadPods("free", 9, "2", 0, 1)...), three(0),
+			"pods that run in one zone only, beside others", append(pinnedTo("b", spreadPods("bound", 1, "2", 0, 1)),
+				spreadPods("free", 9, "2", 0, 1)...), three(0),
 			func(w *spreadWorld) {
 				w.Options = []Option{{"a", w.Pods[1:]}, {"b", w.Pods}, {"c", w.Pods[1:]}}
 			}, "a 0->4, b 0->3, c 0->3 for 10 pods",
@@ -269,7 +272,8 @@ func TestSpreadPlan(t *testing.T) {
 			w.Lag = func(group string) int64 { return map[string]int64{"a": 2}[group] }
 		}, "a 1->6, b 1->6, c 1->6 for 30 pods"},
 		{"no size of the chosen group", thirty(), []*testGroup{silent("a"), sized("b", 1, 9)}, nil, "the cloud is out"},
-		{"no size of another", spreadPods("web", 28, "1", 1, 1), []*testGroup{sized("a", 0, 20), silent("b"), sized("c", 0, 20)}, nil, "a 0->7, c 0->7 for 28 pods"},
+		{"no size of another", spreadPods("web", 28, "1", 1, 1), []*testGroup{sized("a", 0, 20), silent("b"), sized("c", 0, 20)}, nil,
+			"a 0->7, c 0->7 for 28 pods"},
 		{
 			"pods that another set could run too are left to the expander", append(thirty(), spreadPods("api", 4, "2", 0, 1)...), three(1),
 			func(w *spreadWorld) {
@@ -361,9 +365,11 @@ func TestSpreadPlanKeepsAllBounds(t *testing.T) {
 		}
 		w.Limits = func([]Sized[*testGroup], int64) (Limits, error) { return limits, nil }
 		if rapid.Bool().Draw(t, "declared") {
-			terms := &nodegroupset.Terms{Set: "workers", Policy: rapid.SampledFrom([]nodegroupset.Policy{nodegroupset.Even, nodegroupset.Proportional, nodegroupset.Priority}).Draw(t, "policy")}
+			terms := &nodegroupset.Terms{Set: "workers",
+				Policy: rapid.SampledFrom([]nodegroupset.Policy{nodegroupset.Even, nodegroupset.Proportional, nodegroupset.Priority}).Draw(t, "policy")}
 			for _, digit := range []string{"0", "1"} {
-				p := nodegroupset.Portion{Name: digit, Weight: rapid.Int64Range(0, 3).Draw(t, "weight") + 1, Base: rapid.Int64Range(0, 4).Draw(t, "base")}
+				p := nodegroupset.Portion{Name: digit, Weight: rapid.Int64Range(0, 3).Draw(t, "weight") + 1,
+					Base: rapid.Int64Range(0, 4).Draw(t, "base")}
 				for _, g := range groups {
 					if g.id[1:] == digit {
 						p.Groups = append(p.Groups, g.id)

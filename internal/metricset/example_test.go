@@ -12,7 +12,8 @@ import (
 
 func Example() {
 	set := metricset.New("ships_")
-	metricset.Preset(set.Counter("calls_total", "Calls at ports, by result.", "port", "result"), []string{"Hamburg", "Bergen"}, []string{"success", "failure"})
+	metricset.Preset(set.Counter("calls_total", "Calls at ports, by result.", "port", "result"), []string{"Hamburg", "Bergen"},
+		[]string{"success", "failure"})
 	var gauges metricset.Gauges[int]
 	gauges.Add(set, "passengers", "Passengers, by ship.", func(n int) float64 { return float64(n) })
 	registry := prometheus.NewRegistry()

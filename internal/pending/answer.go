@@ -18,7 +18,8 @@ const fewNames = 3 // that a sentence names
 func (e *explainer) heldAnswer(k *kind, p *explain.PendingSpread, s *topologyspread.Standing) string {
 	text := fmt.Sprintf("%s %s for ", spelling.List(k.names, 1), spelling.Verb(len(k.names), "wait"))
 	if len(p.Binding) == 0 {
-		text += fmt.Sprintf("another domain: %s has %s, and minDomains is %d", p.TopologyKey, spelling.Count(len(s.Domains), "domain"), s.MinDomains)
+		text += fmt.Sprintf("another domain: %s has %s, and minDomains is %d", p.TopologyKey, spelling.Count(len(s.Domains), "domain"),
+			s.MinDomains)
 		return text + e.openings(k, p)
 	}
 	text += fmt.Sprintf("%s: with %s no other domain may take more: %s", spelling.List(p.Binding, fewNames), skewOf(p), bindingAnswers(p))
@@ -54,7 +55,8 @@ func unkeyedAnswer(k *kind, p *explain.PendingSpread) string {
 	if p.Default {
 		by = ", the topology key of a default constraint"
 	}
-	return fmt.Sprintf("%s %s for a node with the label %s%s: no node that would take %s has it, nor would a new one", spelling.List(k.names, 1), spelling.Verb(len(k.names), "wait"), p.TopologyKey, by, them(k))
+	return fmt.Sprintf("%s %s for a node with the label %s%s: no node that would take %s has it, nor would a new one",
+		spelling.List(k.names, 1), spelling.Verb(len(k.names), "wait"), p.TopologyKey, by, them(k))
 }
 
 // openings says which new nodes would be in domains of their own.
@@ -150,16 +152,19 @@ func (e *explainer) softAnswer(k *kind, p *explain.PendingSpread, isNew bool) st
 		of = fmt.Sprintf("new nodes, since no node takes %s, which is not due to this constraint", them(k))
 	}
 	if isNew && p.TopologyKey == v1.LabelHostname {
-		return fmt.Sprintf("%s %s not held by ScheduleAnyway of %s: no node takes %s, and a new node is a domain of its own", pods, be(k), by, them(k))
+		return fmt.Sprintf("%s %s not held by ScheduleAnyway of %s: no node takes %s, and a new node is a domain of its own", pods, be(k), by,
+			them(k))
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("%s %s not held by ScheduleAnyway of %s: no node takes %s, nor would a new one in any domain of it", pods, be(k), by, them(k))
+		return fmt.Sprintf("%s %s not held by ScheduleAnyway of %s: no node takes %s, nor would a new one in any domain of it", pods, be(k), by,
+			them(k))
 	}
 	first := spelling.List(names, fewNames)
 	if len(names) == len(scores) && len(names) > 1 {
 		first = "no domain"
 	}
-	return fmt.Sprintf("%s %s %s by ScheduleAnyway of %s: scores %s of %s", pods, spelling.Verb(len(k.names), "prefer"), first, by, spelling.List(scores, fewNames), of)
+	return fmt.Sprintf("%s %s %s by ScheduleAnyway of %s: scores %s of %s", pods, spelling.Verb(len(k.names), "prefer"), first, by,
+		spelling.List(scores, fewNames), of)
 }
 
 func them(k *kind) string {

@@ -20,7 +20,8 @@ func (e *explainer) limited(k *kind) ([]explain.PendingSpread, error) {
 		return nil, nil
 	}
 	s := &standings[0]
-	request := topologyspread.SplitRequest{Pods: int64(len(k.names)), MaxSkew: int64(s.MaxSkew), MinDomains: int64(s.MinDomains), PodsPerNode: 1}
+	request := topologyspread.SplitRequest{Pods: int64(len(k.names)), MaxSkew: int64(s.MaxSkew), MinDomains: int64(s.MinDomains),
+		PodsPerNode: 1}
 	at := map[string]int{}
 	domain := func(name string) int {
 		i, known := at[name]

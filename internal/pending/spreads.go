@@ -102,7 +102,8 @@ func why(pod *v1.Pod, n predicates.Node, reasons []predicates.Reason) string {
 func (e *explainer) explain(k *kind) ([]explain.PendingSpread, error) {
 	table, err := topologyspread.NewTable(k.pod, e.cluster.Nodes)
 	if err != nil {
-		return []explain.PendingSpread{{Pods: k.names, Domains: []explain.SpreadDomain{}, Binding: []string{}, Answer: fmt.Sprintf("%s: %v", spelling.List(k.names, 1), err)}}, nil
+		return []explain.PendingSpread{{Pods: k.names, Domains: []explain.SpreadDomain{}, Binding: []string{},
+			Answer: fmt.Sprintf("%s: %v", spelling.List(k.names, 1), err)}}, nil
 	}
 	k.table = table
 	reasons, err := e.checker.Reasons(e.nodes, k.pod)
@@ -265,7 +266,8 @@ func (e *explainer) addGroups(k *kind, out *explain.PendingSpread, at map[string
 	for g, group := range e.groups {
 		value, has := group.Template.Node.Labels[out.TopologyKey]
 		if d, known := at[value]; has && known {
-			here := explain.GroupRejection{Group: group.name, Reason: cmp.Or(k.onNew[g], group.Stuck), Blocked: k.onNew[g] == "" && group.Stuck != "", Coming: group.Coming}
+			here := explain.GroupRejection{Group: group.name, Reason: cmp.Or(k.onNew[g], group.Stuck), Blocked: k.onNew[g] == "" &&
+				group.Stuck != "", Coming: group.Coming}
 			if group.Room >= 0 {
 				here.Room = &group.Room
 			}

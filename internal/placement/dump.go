@@ -62,6 +62,7 @@ func (d *Dump) check(doc *document.Document, seen map[string]bool) (errs field.E
 
 // Naming is how FederatedReplicaSets are named.
 var Naming = document.Naming{
-	Kind: v1alpha1.KindFederatedReplicaSet, Prefixes: []string{"frs/", "federatedreplicaset/", "federatedreplicasets/", "federatedreplicasets.evenkeel.dev/"},
+	Kind: v1alpha1.KindFederatedReplicaSet, Prefixes: []string{"frs/", "federatedreplicaset/", "federatedreplicasets/",
+		"federatedreplicasets.evenkeel.dev/"},
 	Get: "kubectl get frs,memberclusters -A -o yaml",
 }

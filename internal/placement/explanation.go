@@ -142,7 +142,8 @@ func (s *Status) clusters(known *federation.Explanation, f *v1alpha1.FederatedRe
 			Desired: now.Desired, Pending: now.Pending, Reason: now.Reason, Message: now.Message, Capacity: now.Capacity,
 		}
 		if before != nil {
-			c.Written, c.Running, c.Ready, c.Unschedulable, c.Uncreated = before.Written, before.Running, before.Ready, before.Unschedulable, before.Uncreated
+			c.Written, c.Running, c.Ready, c.Unschedulable, c.Uncreated = before.Written, before.Running, before.Ready, before.Unschedulable,
+				before.Uncreated
 			if stored && before.Desired != now.Desired {
 				other = append(other, fmt.Sprintf("%s %d", a.Name, now.Desired))
 			}

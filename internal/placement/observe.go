@@ -84,8 +84,9 @@ func observed(c federation.Cluster, f *v1alpha1.FederatedReplicaSet, s *v1alpha1
 		return podhealth.Counts{Timeout: timeout, Existing: s.Pods, Running: s.Running, Ready: s.Ready, Late: s.Unschedulable}
 	}
 	c.Local = federation.Local{
-		Exists: s.Revision != "" || s.Written > 0, Replicas: s.Written, Written: &s.Written, Revision: s.Revision, RolledOut: s.RollingSince == nil,
-		Normal: counts(normal), Act: counts(act),
+		Exists: s.Revision != "" || s.Written > 0, Replicas: s.Written, Written: &s.Written, Revision: s.Revision,
+		RolledOut: s.RollingSince == nil,
+		Normal:    counts(normal), Act: counts(act),
 	}
 	if s.Uncreated > 0 { // only replicas that could not be created for so long are counted
 		c.Local.FailingSince = now.Add(-act - time.Second)

@@ -103,7 +103,8 @@ items:
 
 // text replaces the words in capitals; the others become empty.
 func text(template string, values map[string]string) string {
-	for word, empty := range map[string]string{"ANNOTATIONS": "{}", "PREFERENCES": "null", "STATUS": "{replicas: 0, readyReplicas: 0, unplaced: 0, askedReplicas: 0}", "TAINTS": "[]", "CONDITIONS": "[]"} {
+	for word, empty := range map[string]string{"ANNOTATIONS": "{}", "PREFERENCES": "null",
+		"STATUS": "{replicas: 0, readyReplicas: 0, unplaced: 0, askedReplicas: 0}", "TAINTS": "[]", "CONDITIONS": "[]"} {
 		value, ok := values[word]
 		if !ok {
 			value = empty
@@ -130,20 +131,27 @@ func TestNeverReconciled(t *testing.T) {
 		want    string
 		note    string
 	}{
-		"no preferences":            {nil, true, "shop/web asks for 9 replicas: a 3, b 3, c 3", "no status yet"},
-		"no preferences, no member": {nil, false, "shop/web asks for 9 replicas: no cluster takes part; 9 replicas of 9 have no cluster that is able to run them, or may: no cluster takes part", "no MemberClusters"},
-		"names":                     {map[string]string{"PREFERENCES": `{clusters: {x: {weight: 2}, y: {weight: 1}, "*": {weight: 5}}}`}, false, "shop/web asks for 9 replicas: x 6, y 3", "no MemberClusters"},
-		"names that are no member":  {map[string]string{"PREFERENCES": `{clusters: {x: {weight: 2}, a: {weight: 1}}}`}, true, "shop/web asks for 9 replicas: a 9", "no status yet"},
+		"no preferences": {nil, true, "shop/web asks for 9 replicas: a 3, b 3, c 3", "no status yet"},
+		"no preferences, no member": {nil, false,
+			"shop/web asks for 9 replicas: no cluster takes part; 9 replicas of 9 have no cluster that is able to run them, or " +
+				"may: no cluster takes part", "no MemberClusters"},
+		"names": {map[string]string{"PREFERENCES": `{clusters: {x: {weight: 2}, y: {weight: 1}, "*": {weight: 5}}}`}, false,
+			"shop/web asks for 9 replicas: x 6, y 3", "no MemberClusters"},
+		"names that are no member": {map[string]string{"PREFERENCES": `{clusters: {x: {weight: 2}, a: {weight: 1}}}`}, true,
+			"shop/web asks for 9 replicas: a 9", "no status yet"},
 		"labels": {map[string]string{"PREFERENCES": `{clusters: {eu: {weight: 1, selector: {matchLabels: {region: eu}}}, us: {weight: 2, selector: {matchLabels: {region: us}}}}}`}, true,
 			"shop/web asks for 9 replicas: a 1, b 2, c 6", "no status yet"},
 		"labels, no member": {map[string]string{"PREFERENCES": `{clusters: {eu: {weight: 1, selector: {matchLabels: {region: eu}}}}}`}, false,
-			"shop/web asks for 9 replicas: no cluster takes part; 9 replicas of 9 have no cluster that is able to run them, or may: no cluster takes part", "not their labels"},
+			"shop/web asks for 9 replicas: no cluster takes part; 9 replicas of 9 have no cluster that is able to run them, or " +
+				"may: no cluster takes part", "not their labels"},
 		"the annotation for ReplicaSets": {map[string]string{"ANNOTATIONS": `{federation.kubernetes.io/replica-set-preferences: '{"rebalance": true, "clusters": {"a": {"weight": 2}, "*": {"weight": 1, "maxReplicas": 2}}}'}`}, true,
 			"shop/web asks for 9 replicas: a 5, b 2, c 2", "no status yet"},
 		"the annotation for Deployments": {map[string]string{"ANNOTATIONS": `{federation.kubernetes.io/deployment-preferences: '{"Clusters": {"b": {"MinReplicas": 4, "Weight": 0}, "c": {"Weight": 1}}}'}`}, true,
 			"shop/web asks for 9 replicas: b 4, c 5", "no status yet"},
-		"a cluster that gets no more": {map[string]string{"TAINTS": `[{key: maintenance, effect: NoSchedule}]`}, true, "shop/web asks for 9 replicas: a 4, b 0, c 5", "no status yet"},
-		"a cluster that is emptied":   {map[string]string{"TAINTS": `[{key: gone, effect: NoExecute}]`}, true, "shop/web asks for 9 replicas: a 4, b 0, c 5", "no status yet"},
+		"a cluster that gets no more": {map[string]string{"TAINTS": `[{key: maintenance, effect: NoSchedule}]`}, true,
+			"shop/web asks for 9 replicas: a 4, b 0, c 5", "no status yet"},
+		"a cluster that is emptied": {map[string]string{"TAINTS": `[{key: gone, effect: NoExecute}]`}, true,
+			"shop/web asks for 9 replicas: a 4, b 0, c 5", "no status yet"},
 		"a cluster that is lost": {map[string]string{"CONDITIONS": `[{type: Reachable, status: "False", reason: Offline, message: "", lastTransitionTime: "2026-07-01T12:00:00Z"}]`}, true,
 			"shop/web asks for 9 replicas: a 4, b 5, c 0", "no status yet"},
 	} {
@@ -166,11 +174,15 @@ func TestNeverReconciled(t *testing.T) {
 func TestEditedSinceItsStatus(t *testing.T) {
 	status := `{observedGeneration: 0, replicas: 9, readyReplicas: 9, unplaced: 0, askedReplicas: 9, clusters: [
   {name: a, desired: 9, written: 9, pods: 9, running: 9, ready: 9, unschedulable: 0, uncreated: 0, pending: 0, reachable: true, revision: x}]}`
-	s := explained(t, parse(t, text(base+threeClusters, map[string]string{"STATUS": strings.Replace(status, "observedGeneration: 0", "observedGeneration: 7", 1), "PREFERENCES": "{rebalance: false}"})))[0].Status
+	s := explained(t, parse(t, text(base+threeClusters,
+		map[string]string{"STATUS": strings.Replace(status, "observedGeneration: 0", "observedGeneration: 7", 1),
+			"PREFERENCES": "{rebalance: false}"})))[0].Status
 	if s.Answer != "shop/web asks for 9 replicas: a 9, b 0, c 0" || s.Steps[0].Parts[0].WithinBounds != 3 || s.Steps[0].Parts[0].Staying != 9 {
 		t.Errorf("%s %+v", s.Answer, s.Steps)
 	}
-	s = explained(t, parse(t, text(base+threeClusters, map[string]string{"STATUS": strings.Replace(status, "observedGeneration: 0", "observedGeneration: 7", 1), "PREFERENCES": "{rebalance: true}"})))[0].Status
+	s = explained(t, parse(t, text(base+threeClusters,
+		map[string]string{"STATUS": strings.Replace(status, "observedGeneration: 0", "observedGeneration: 7", 1),
+			"PREFERENCES": "{rebalance: true}"})))[0].Status
 	if s.Answer != "shop/web asks for 9 replicas: a 3, b 3, c 3" || s.Clusters[0].Written != 9 || len(s.Writes) != 3 {
 		t.Errorf("%s %+v", s.Answer, s.Writes)
 	}
@@ -185,7 +197,8 @@ func TestTheStatusCounts(t *testing.T) {
   {name: a, desired: 7, written: 7, pods: 7, running: 7, ready: 7, unschedulable: 0, uncreated: 0, pending: 0, reachable: true, reason: Capacity, message: it has room for 7 replicas, revision: x}],
   conditions: [{type: Placed, status: "False", reason: NoRoom, message: 2 replicas of 9 have no cluster, lastTransitionTime: "2026-07-01T12:00:00Z"}]}`
 	s := explained(t, parse(t, text(base, map[string]string{"STATUS": status})))[0].Status
-	if s.Answer != "shop/web asks for 9 replicas: a 7; 2 replicas of 9 have no cluster" || s.Clusters[0].Message != "it has room for 7 replicas" {
+	if s.Answer != "shop/web asks for 9 replicas: a 7; 2 replicas of 9 have no cluster" ||
+		s.Clusters[0].Message != "it has room for 7 replicas" {
 		t.Errorf("%s %+v", s.Answer, s.Clusters)
 	}
 	if !slices.ContainsFunc(s.Notes, func(n string) bool { return strings.Contains(n, "the decision would be a 9") }) {
@@ -197,18 +210,24 @@ func TestTheStatusCounts(t *testing.T) {
 func TestRefusedDumps(t *testing.T) {
 	set := func(values map[string]string) string { return text(base, values) }
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":              {"", "holds no document"},
-		"not YAML":             {"a: [", "stdin: document 1"},
-		"unknown field":        {strings.Replace(set(nil), "replicas: 9", "replica: 9", 1), "document 1: spec.replica: unknown field"},
-		"wrong type":           {strings.Replace(set(nil), "replicas: 9", "replicas: many", 1), `document 1: spec.replicas: Invalid value: "many": must be an integer`},
-		"negative":             {strings.Replace(set(nil), "replicas: 9", "replicas: -9", 1), "document 1: spec.replicas: Invalid value: -9: must not be negative"},
-		"other version":        {strings.Replace(set(nil), "evenkeel.dev/v1alpha1", "evenkeel.dev/v1", 1), "document 1: apiVersion: Unsupported value"},
-		"no name":              {strings.Replace(set(nil), "name: web, gen", "gen", 1), "document 1: metadata.name: Required value"},
-		"twice":                {set(nil) + "---" + set(nil), `document 3: metadata.name: Duplicate value: "shop/web"`},
-		"min above max":        {set(map[string]string{"PREFERENCES": "{clusters: {a: {minReplicas: 2, maxReplicas: 1}}}"}), "document 1: spec.preferences.clusters[a].minReplicas: Invalid value: 2: must not be greater than maxReplicas"},
-		"annotation":           {set(map[string]string{"ANNOTATIONS": `{federation.kubernetes.io/replica-set-preferences: '{"clusters": {"a": {"weight": -1}}}'}`}), "metadata.annotations[federation.kubernetes.io/replica-set-preferences]: clusters[a].weight: Invalid value: -1"},
-		"in a list":            {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: evenkeel.dev/v1alpha1, kind: MemberCluster, metadata: {name: a}, spec: {taints: x}}\n", "items[0].spec.taints: Invalid value"},
-		"status of other type": {set(map[string]string{"STATUS": "{clusters: [{name: a, desired: x}]}"}), "document 1: status.clusters[0].desired: Invalid value"},
+		"nothing":       {"", "holds no document"},
+		"not YAML":      {"a: [", "stdin: document 1"},
+		"unknown field": {strings.Replace(set(nil), "replicas: 9", "replica: 9", 1), "document 1: spec.replica: unknown field"},
+		"wrong type": {strings.Replace(set(nil), "replicas: 9", "replicas: many", 1),
+			`document 1: spec.replicas: Invalid value: "many": must be an integer`},
+		"negative": {strings.Replace(set(nil), "replicas: 9", "replicas: -9", 1),
+			"document 1: spec.replicas: Invalid value: -9: must not be negative"},
+		"other version": {strings.Replace(set(nil), "evenkeel.dev/v1alpha1", "evenkeel.dev/v1", 1),
+			"document 1: apiVersion: Unsupported value"},
+		"no name": {strings.Replace(set(nil), "name: web, gen", "gen", 1), "document 1: metadata.name: Required value"},
+		"twice":   {set(nil) + "---" + set(nil), `document 3: metadata.name: Duplicate value: "shop/web"`},
+		"min above max": {set(map[string]string{"PREFERENCES": "{clusters: {a: {minReplicas: 2, maxReplicas: 1}}}"}),
+			"document 1: spec.preferences.clusters[a].minReplicas: Invalid value: 2: must not be greater than maxReplicas"},
+		"annotation": {set(map[string]string{"ANNOTATIONS": `{federation.kubernetes.io/replica-set-preferences: '{"clusters": {"a": {"weight": -1}}}'}`}), "metadata.annotations[federation.kubernetes.io/replica-set-preferences]: clusters[a].weight: Invalid value: -1"},
+		"in a list": {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: evenkeel.dev/v1alpha1, kind: " +
+			"MemberCluster, metadata: {name: a}, spec: {taints: x}}\n", "items[0].spec.taints: Invalid value"},
+		"status of other type": {set(map[string]string{"STATUS": "{clusters: [{name: a, desired: x}]}"}),
+			"document 1: status.clusters[0].desired: Invalid value"},
 	} {
 		_, err := readDump([]string{"-"}, document.Stdin(strings.NewReader(c.text)), 1<<20)
 		var invalid *document.Invalid
@@ -220,7 +239,8 @@ func TestRefusedDumps(t *testing.T) {
 
 func TestExplainByName(t *testing.T) {
 	two := text(base, nil) + "---" + strings.ReplaceAll(text(base, nil), "shop", "other")
-	for names, want := range map[string]int{"": 2, "web": 2, "frs/web": 2, "shop/web": 1, "frs/other/web": 1, "FederatedReplicaSet/web": 2, "frs/shop/web frs/other/web": 2} {
+	for names, want := range map[string]int{"": 2, "web": 2, "frs/web": 2, "shop/web": 1, "frs/other/web": 1, "FederatedReplicaSet/web": 2,
+		"frs/shop/web frs/other/web": 2} {
 		if all, err := parse(t, two).Explain(strings.Fields(names)...); err != nil || len(all) != want {
 			t.Errorf("%q: %v, %d", names, err, len(all))
 		}
@@ -277,7 +297,8 @@ func checkStep(t interface{ Errorf(string, ...any) }, step federation.Step) {
 
 // readDump reads files as evenkeel explain does.
 func readDump(files []string, open document.Open, maxSize int64) (*Dump, error) {
-	contents, err := document.Scan(files, open, document.Options{Kinds: document.Kinds{v1alpha1.FederatedReplicaSet{}, v1alpha1.MemberCluster{}}, MaxSize: maxSize})
+	contents, err := document.Scan(files, open, document.Options{Kinds: document.Kinds{v1alpha1.FederatedReplicaSet{},
+		v1alpha1.MemberCluster{}}, MaxSize: maxSize})
 	if err != nil {
 		return nil, err
 	}

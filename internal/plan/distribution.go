@@ -13,7 +13,8 @@ func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) field.ErrorList {
 	var c checks
 	c.required(spec.Child("replicas"), s.Replicas)
 	admission.Option(&c.Checker, spec.Child("policy"), s.Policy, v1alpha1.DistributeProportional, v1alpha1.DistributePriority)
-	admission.Option(&c.Checker, spec.Child("rounding"), s.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster, v1alpha1.RoundDHondt)
+	admission.Option(&c.Checker, spec.Child("rounding"), s.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster,
+		v1alpha1.RoundDHondt)
 	admission.Option(&c.Checker, spec.Child("minMode"), s.MinMode, v1alpha1.MinFloor, v1alpha1.MinAdditive)
 	admission.Option(&c.Checker, spec.Child("shortage"), s.Shortage, v1alpha1.ShortageGuaranteeMin, v1alpha1.ShortageTotalWins)
 	admission.Option(&c.Checker, spec.Child("pending"), s.Pending, v1alpha1.PendingKeep, v1alpha1.PendingTrim)

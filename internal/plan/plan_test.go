@@ -61,17 +61,20 @@ func TestAnswer(t *testing.T) {
 		},
 		{
 			"10/5/2 machines with four cores each",
-			split("nodes: 16, nodeCapacity: 4, groups: [{name: a, size: 10, max: 40, capacity: 4}, {name: b, size: 5, max: 40, capacity: 4}, {name: c, size: 2, max: 40, capacity: 4}]"),
+			split("nodes: 16, nodeCapacity: 4, groups: [{name: a, size: 10, max: 40, capacity: 4}, {name: b, size: 5, max: 40, " +
+				"capacity: 4}, {name: c, size: 2, max: 40, capacity: 4}]"),
 			`{"groups":[{"name":"a","size":10,"newSize":11},{"name":"b","size":5,"newSize":11},{"name":"c","size":2,"newSize":11}],"unplaced":0}`,
 		},
 		{
 			"the example of the proposal",
-			split("nodes: 4, policy: Even, chosen: c, groups: [{name: a, size: 1, max: 10}, {name: b, size: 3, max: 10}, {name: c, size: 6, max: 10}]"),
+			split("nodes: 4, policy: Even, chosen: c, groups: [{name: a, size: 1, max: 10}, {name: b, size: 3, max: 10}, {name: " +
+				"c, size: 6, max: 10}]"),
 			`{"groups":[{"name":"a","size":1,"newSize":4},{"name":"b","size":3,"newSize":4},{"name":"c","size":6,"newSize":6}],"unplaced":0}`,
 		},
 		{
 			"every reason, and what has no place",
-			split("nodes: 12, groups: [{name: full, size: 9, max: 10}, {name: over, size: 6, max: 5}, {name: low, size: 0, min: 10, max: 10}, {name: off, size: 0, max: 0}]"),
+			split("nodes: 12, groups: [{name: full, size: 9, max: 10}, {name: over, size: 6, max: 5}, {name: low, size: 0, min: " +
+				"10, max: 10}, {name: off, size: 0, max: 0}]"),
 			`{"groups":[{"name":"full","size":9,"newSize":10,"reason":"max"},{"name":"over","size":6,"newSize":6,"reason":"overMax"},` +
 				`{"name":"low","size":0,"newSize":10,"reason":"max"},{"name":"off","size":0,"newSize":0,"reason":"max"}],"unplaced":1}`,
 		},
@@ -102,13 +105,16 @@ func TestAnswer(t *testing.T) {
 		},
 		{
 			"thirty pods over three zones",
-			spread("pods: 30, maxSkew: 1, podsPerNode: 2, domains: [{name: a, matchingPods: 2, active: true}, {name: b, matchingPods: 2, freeSlots: 0, active: true}, {name: c, matchingPods: 2, active: true}], " +
-				"groups: [{name: nc, domain: c, size: 1, max: 4}, {name: na, domain: a, size: 1, max: 20}, {name: nb, domain: b, size: 1, max: 20}], extraNodes: 1"),
+			spread("pods: 30, maxSkew: 1, podsPerNode: 2, domains: [{name: a, matchingPods: 2, active: true}, {name: b, " +
+				"matchingPods: 2, freeSlots: 0, active: true}, {name: c, matchingPods: 2, active: true}], " +
+				"groups: [{name: nc, domain: c, size: 1, max: 4}, {name: na, domain: a, size: 1, max: 20}, {name: nb, domain: b, " +
+				"size: 1, max: 20}], extraNodes: 1"),
 			`{"groups":[{"name":"nc","size":1,"newSize":4},{"name":"na","size":1,"newSize":6},{"name":"nb","size":1,"newSize":5}],"placed":20,"unplaced":10,"binding":["c"]}`,
 		},
 		{
 			"too few domains",
-			spread("pods: 3, maxSkew: 2, minDomains: 2, podsPerNode: 5, domains: [{name: a}], groups: [{name: na, domain: a, size: 9, max: 10}, {name: over, domain: a, size: 3, max: 2}]"),
+			spread("pods: 3, maxSkew: 2, minDomains: 2, podsPerNode: 5, domains: [{name: a}], groups: [{name: na, domain: a, " +
+				"size: 9, max: 10}, {name: over, domain: a, size: 3, max: 2}]"),
 			`{"groups":[{"name":"na","size":9,"newSize":10},{"name":"over","size":3,"newSize":3}],"placed":2,"unplaced":1,"binding":[]}`,
 		},
 		{
@@ -118,7 +124,8 @@ func TestAnswer(t *testing.T) {
 		},
 		{
 			"as many as can be",
-			spread("pods: 2147483647, maxSkew: 2147483647, podsPerNode: 1, extraNodes: 2147483647, domains: [{name: a, matchingPods: 2147483647, active: true}, {name: b}], " +
+			spread("pods: 2147483647, maxSkew: 2147483647, podsPerNode: 1, extraNodes: 2147483647, domains: [{name: a, " +
+				"matchingPods: 2147483647, active: true}, {name: b}], " +
 				"groups: [{name: na, domain: a, size: 0, max: 2147483647}, {name: nb, domain: b, size: 0, max: 2147483647}]"),
 			`{"groups":[{"name":"na","size":0,"newSize":2147483647},{"name":"nb","size":0,"newSize":2147483647}],"placed":2147483647,"unplaced":0,"binding":[]}`,
 		},
@@ -135,7 +142,8 @@ func TestAnswer(t *testing.T) {
 		},
 		{
 			"all options, all reasons",
-			replicas("replicas: 20, policy: Priority, rounding: Webster, minMode: Additive, shortage: TotalWins, rebalance: false, pending: Trim, relief: LaterOnly, key: k, tieBreak: Hash, " +
+			replicas("replicas: 20, policy: Priority, rounding: Webster, minMode: Additive, shortage: TotalWins, rebalance: " +
+				"false, pending: Trim, relief: LaterOnly, key: k, tieBreak: Hash, " +
 				"targets: [{name: a, max: 4}, {name: b, min: 3, weight: 0}, {name: c, capacity: 2}, {name: d}]"),
 			`{"targets":[{"name":"a","replicas":4,"pending":0,"reason":"max"},{"name":"b","replicas":3,"pending":0,"reason":"min"},` +
 				`{"name":"c","replicas":2,"pending":0,"reason":"capacity"},{"name":"d","replicas":11,"pending":0,"reason":"order"}],"unplaced":0,"excess":0}`,
@@ -195,12 +203,14 @@ func TestAnswerSimilarity(t *testing.T) {
 	for _, tc := range []struct{ name, options, want string }{
 		{"pairs that differ in few fields", "", sets + ad + "," + cd + "]}"},
 		{"all pairs", "allDifferences: true", sets + ac + "," + ad + "," + cd + "]}"},
-		{"a ratio that is just enough", "options: {maxFreeDifferenceRatio: 0.0532}", `{"sets":[{"groups":["a","b","d"]},{"groups":["c"]}],"differences":[` +
-			`{"groups":["a","c"],"fields":[` + strings.Replace(strings.TrimPrefix(ac, `{"groups":["a","c"],"fields":[`), free+",", "", 1) + "]}"},
+		{"a ratio that is just enough", "options: {maxFreeDifferenceRatio: 0.0532}",
+			`{"sets":[{"groups":["a","b","d"]},{"groups":["c"]}],"differences":[` +
+				`{"groups":["a","c"],"fields":[` + strings.Replace(strings.TrimPrefix(ac, `{"groups":["a","c"],"fields":[`), free+",", "", 1) + "]}"},
 		{"labels that alone decide", "options: {balancingLabels: [pool]}", `{"sets":[{"groups":["a","b","d"]},{"groups":["c"]}],"differences":[` +
 			`{"groups":["a","c"],"fields":[{"field":"labels[pool]","left":"blue","limit":"equal"}]}]}`},
-		{"a label that is ignored", "options: {balancingIgnoreLabels: [pool], maxFreeDifferenceRatio: 1}", `{"sets":[{"groups":["a","b","d"]},{"groups":["c"]}],"differences":[` +
-			`{"groups":["a","c"],"fields":[{"field":"capacity.cpu","left":"4","right":"8","limit":"equal"},{"field":"taints[dedicated:NoSchedule]","right":"gpu","limit":"equal"}]}]}`},
+		{"a label that is ignored", "options: {balancingIgnoreLabels: [pool], maxFreeDifferenceRatio: 1}",
+			`{"sets":[{"groups":["a","b","d"]},{"groups":["c"]}],"differences":[` +
+				`{"groups":["a","c"],"fields":[{"field":"capacity.cpu","left":"4","right":"8","limit":"equal"},{"field":"taints[dedicated:NoSchedule]","right":"gpu","limit":"equal"}]}]}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, answer(t, strings.Replace(fleet, "OPTIONS", tc.options, 1))); diff != "" {
@@ -216,23 +226,32 @@ func TestRefused(t *testing.T) {
 		kind, spec string
 		want       []string
 	}{
-		{"NodeGroupSplit", "", []string{"spec.nodes: Required value: must be an integer", "spec.groups: Required value: must have at least one group"}},
-		{"NodeGroupSplit", "nodes: -1, groups: []", []string{"spec.nodes: Invalid value: -1: must not be negative", "spec.groups: Required value: must have at least one group"}},
-		{"NodeGroupSplit", "nodes: 1, chosen: z, groups: [{name: a, size: 1, max: 1}]", []string{`spec.chosen: Invalid value: "z": must be the name of a group`}},
-		{"NodeGroupSplit", "nodes: 1, policy: even, groups: [{name: a, size: 1, max: 1}]", []string{`spec.policy: Unsupported value: "even": supported values: "Even", "Proportional", "Priority"`}},
-		{"NodeGroupSplit", "nodes: 1, groups: [{name: a, size: 1, max: 1}, {name: b, size: 1, max: 1}, {name: b, size: 1, max: -1, min: -2, weight: -3}]", []string{
-			`spec.groups[2].name: Duplicate value: "b"`, "spec.groups[2].min: Invalid value: -2: must not be negative",
-			"spec.groups[2].max: Invalid value: -1: must not be negative", "spec.groups[2].weight: Invalid value: -3: must not be negative",
-		}},
+		{"NodeGroupSplit", "", []string{"spec.nodes: Required value: must be an integer",
+			"spec.groups: Required value: must have at least one group"}},
+		{"NodeGroupSplit", "nodes: -1, groups: []", []string{"spec.nodes: Invalid value: -1: must not be negative",
+			"spec.groups: Required value: must have at least one group"}},
+		{"NodeGroupSplit", "nodes: 1, chosen: z, groups: [{name: a, size: 1, max: 1}]",
+			[]string{`spec.chosen: Invalid value: "z": must be the name of a group`}},
+		{"NodeGroupSplit", "nodes: 1, policy: even, groups: [{name: a, size: 1, max: 1}]",
+			[]string{`spec.policy: Unsupported value: "even": supported values: "Even", "Proportional", "Priority"`}},
+		{"NodeGroupSplit",
+			"nodes: 1, groups: [{name: a, size: 1, max: 1}, {name: b, size: 1, max: 1}, {name: b, size: 1, max: -1, min: -2, weight: -3}]", []string{
+				`spec.groups[2].name: Duplicate value: "b"`, "spec.groups[2].min: Invalid value: -2: must not be negative",
+				"spec.groups[2].max: Invalid value: -1: must not be negative", "spec.groups[2].weight: Invalid value: -3: must not be negative",
+			}},
 		{"NodeGroupSplit", "nodes: 2147483648, groups: [{name: a, size: 2147483647, max: 1, min: 2}]", []string{
-			"spec.nodes: Invalid value: 2147483648: must be at most 2147483647", "spec.groups[0].min: Invalid value: 2: must not be greater than max",
+			"spec.nodes: Invalid value: 2147483648: must be at most 2147483647",
+			"spec.groups[0].min: Invalid value: 2: must not be greater than max",
 		}},
 		{"NodeGroupSplit", "nodes: 1, groups: [{}]", []string{
-			"spec.groups[0].name: Required value: must be a name", "spec.groups[0].size: Required value: must be an integer", "spec.groups[0].max: Required value: must be an integer",
+			"spec.groups[0].name: Required value: must be a name", "spec.groups[0].size: Required value: must be an integer",
+			"spec.groups[0].max: Required value: must be an integer",
 		}},
-		{"NodeGroupSplit", "nodes: 1, nodeCapacity: 4, groups: [{name: a, size: 1, max: 1}]", []string{"spec.nodeCapacity: Invalid value: 4: the groups have no capacity"}},
+		{"NodeGroupSplit", "nodes: 1, nodeCapacity: 4, groups: [{name: a, size: 1, max: 1}]",
+			[]string{"spec.nodeCapacity: Invalid value: 4: the groups have no capacity"}},
 		{"ReplicaDistribution", "targets: [{name: a}]", []string{"spec.replicas: Required value: must be an integer"}},
-		{"ReplicaDistribution", "replicas: 1, relief: LaterOnly", []string{`spec.relief: Invalid value: "LaterOnly": may be set only with policy Priority`}},
+		{"ReplicaDistribution", "replicas: 1, relief: LaterOnly",
+			[]string{`spec.relief: Invalid value: "LaterOnly": may be set only with policy Priority`}},
 		{"ReplicaDistribution", "replicas: 1, rounding: a, minMode: b, shortage: c, pending: d, relief: e, tieBreak: f, policy: g", []string{
 			`spec.policy: Unsupported value: "g": supported values: "Proportional", "Priority"`,
 			`spec.rounding: Unsupported value: "a": supported values: "LargestRemainder", "Webster", "DHondt"`,
@@ -247,35 +266,51 @@ func TestRefused(t *testing.T) {
 			"spec.targets[1].min: Invalid value: 5: must not be greater than max", "spec.targets[2].name: Required value: must be a name",
 		}},
 		{"SpreadSplit", "", []string{
-			"spec.pods: Required value: must be an integer", "spec.maxSkew: Required value: must be an integer", "spec.podsPerNode: Required value: must be an integer",
+			"spec.pods: Required value: must be an integer", "spec.maxSkew: Required value: must be an integer",
+			"spec.podsPerNode: Required value: must be an integer",
 			"spec.domains: Required value: must have at least one domain",
 		}},
-		{"SpreadSplit", "pods: -1, maxSkew: 0, minDomains: 0, podsPerNode: 0, extraNodes: 2147483648, domains: [{name: a, matchingPods: -1}, {name: a, freeSlots: 2147483648, active: true}, {}]", []string{
-			"spec.pods: Invalid value: -1: must not be negative", "spec.maxSkew: Invalid value: 0: must be at least 1", "spec.minDomains: Invalid value: 0: must be at least 1",
-			"spec.podsPerNode: Invalid value: 0: must be at least 1", "spec.domains[0].matchingPods: Invalid value: -1: must not be negative", `spec.domains[1].name: Duplicate value: "a"`,
-			"spec.domains[1].freeSlots: Invalid value: 2147483648: must be at most 2147483647", "spec.domains[2].name: Required value: must be a name",
+		{"SpreadSplit", "pods: -1, maxSkew: 0, minDomains: 0, podsPerNode: 0, extraNodes: 2147483648, domains: [{name: a, " +
+			"matchingPods: -1}, {name: a, freeSlots: 2147483648, active: true}, {}]", []string{
+			"spec.pods: Invalid value: -1: must not be negative", "spec.maxSkew: Invalid value: 0: must be at least 1",
+			"spec.minDomains: Invalid value: 0: must be at least 1",
+			"spec.podsPerNode: Invalid value: 0: must be at least 1", "spec.domains[0].matchingPods: Invalid value: -1: must not be negative",
+			`spec.domains[1].name: Duplicate value: "a"`,
+			"spec.domains[1].freeSlots: Invalid value: 2147483648: must be at most 2147483647",
+			"spec.domains[2].name: Required value: must be a name",
 			"spec.extraNodes: Invalid value: 2147483648: must be at most 2147483647",
 		}},
-		{"SpreadSplit", "pods: 1, maxSkew: 1, podsPerNode: 1, domains: [{name: a, matchingPods: 1, freeSlots: 2}], groups: [{name: x, domain: b, size: 1, max: 1}, {name: x}, {name: y, domain: a, size: -1, max: -1}]", []string{
+		{"SpreadSplit", "pods: 1, maxSkew: 1, podsPerNode: 1, domains: [{name: a, matchingPods: 1, freeSlots: 2}], groups: " +
+			"[{name: x, domain: b, size: 1, max: 1}, {name: x}, {name: y, domain: a, size: -1, max: -1}]", []string{
 			"spec.domains[0].matchingPods: Invalid value: 1: must be 0 in a domain that is not active: set active if it has an eligible node",
 			"spec.domains[0].freeSlots: Invalid value: 2: must be 0 in a domain that is not active: set active if it has an eligible node",
 			`spec.groups[0].domain: Invalid value: "b": must be the name of a domain`, `spec.groups[1].name: Duplicate value: "x"`,
-			"spec.groups[1].domain: Required value: must be the name of a domain", "spec.groups[1].size: Required value: must be an integer", "spec.groups[1].max: Required value: must be an integer",
+			"spec.groups[1].domain: Required value: must be the name of a domain", "spec.groups[1].size: Required value: must be an integer",
+			"spec.groups[1].max: Required value: must be an integer",
 			"spec.groups[2].size: Invalid value: -1: must not be negative", "spec.groups[2].max: Invalid value: -1: must not be negative",
 		}},
 		{"NodeGroupSimilarity", "", []string{"spec.groups: Required value: must have at least one group"}},
-		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{key: a, effect: NoShedule}]}, status: {capacity: {cpu: 1}}}}]", []string{`spec.groups[0].template.spec.taints[0].effect: Unsupported value: "NoShedule": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
-		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{value: x}]}, status: {capacity: {cpu: 1}}}}]", []string{"spec.groups[0].template.spec.taints[0].key: Required value: must be a key such as example.com/pool", "spec.groups[0].template.spec.taints[0].effect: Required value: must be one of NoSchedule, PreferNoSchedule, NoExecute"}},
-		{"NodeGroupSimilarity", "groups: [{name: a}]", []string{"spec.groups[0].template.status.capacity: Required value: a template needs the capacity of its nodes"}},
+		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{key: a, effect: NoShedule}]}, status: {capacity: {cpu: 1}}}}]",
+			[]string{`spec.groups[0].template.spec.taints[0].effect: Unsupported value: "NoShedule": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
+		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{value: x}]}, status: {capacity: {cpu: 1}}}}]",
+			[]string{"spec.groups[0].template.spec.taints[0].key: Required value: must be a key such as example.com/pool",
+				"spec.groups[0].template.spec.taints[0].effect: Required value: must be one of NoSchedule, PreferNoSchedule, NoExecute"}},
+		{"NodeGroupSimilarity", "groups: [{name: a}]",
+			[]string{"spec.groups[0].template.status.capacity: Required value: a template needs the capacity of its nodes"}},
 		{"NodeGroupSimilarity", "options: {memoryDifferenceRatio: 1.5, balancingLabels: [\"\"]}, groups: [{name: a, " + template + "}]", []string{
-			"spec.options.balancingLabels[0]: Required value: must be the key of a label", "spec.options.memoryDifferenceRatio: Invalid value: 1.5: must be between 0 and 1",
+			"spec.options.balancingLabels[0]: Required value: must be the key of a label",
+			"spec.options.memoryDifferenceRatio: Invalid value: 1.5: must be between 0 and 1",
 		}},
-		{"NodeGroupSimilarity", "groups: [{name: a, template: {apiVersion: v2, kind: Pod, status: {capacity: {cpu: -1}}}, pods: [{kind: Node, spec: {overhead: {cpu: -1}, initContainers: [{resources: {requests: {cpu: -2}}}]}}]}]", []string{
-			`spec.groups[0].template.apiVersion: Unsupported value: "v2": supported values: "v1"`, `spec.groups[0].template.kind: Unsupported value: "Pod": supported values: "Node"`,
-			`spec.groups[0].template.status.capacity[cpu]: Invalid value: "-1": must not be negative`, `spec.groups[0].pods[0].kind: Unsupported value: "Node": supported values: "Pod"`,
-			`spec.groups[0].pods[0].spec.initContainers[0].resources.requests[cpu]: Invalid value: "-2": must not be negative`,
-			`spec.groups[0].pods[0].spec.overhead[cpu]: Invalid value: "-1": must not be negative`,
-		}},
+		{"NodeGroupSimilarity",
+			"groups: [{name: a, template: {apiVersion: v2, kind: Pod, status: {capacity: {cpu: -1}}}, pods: [{kind: Node, spec: " +
+				"{overhead: {cpu: -1}, initContainers: [{resources: {requests: {cpu: -2}}}]}}]}]", []string{
+				`spec.groups[0].template.apiVersion: Unsupported value: "v2": supported values: "v1"`,
+				`spec.groups[0].template.kind: Unsupported value: "Pod": supported values: "Node"`,
+				`spec.groups[0].template.status.capacity[cpu]: Invalid value: "-1": must not be negative`,
+				`spec.groups[0].pods[0].kind: Unsupported value: "Node": supported values: "Pod"`,
+				`spec.groups[0].pods[0].spec.initContainers[0].resources.requests[cpu]: Invalid value: "-2": must not be negative`,
+				`spec.groups[0].pods[0].spec.overhead[cpu]: Invalid value: "-1": must not be negative`,
+			}},
 	} {
 		d := read(t, head+tc.kind+"\nspec: {"+tc.spec+"}")
 		var got []string
@@ -293,7 +328,8 @@ func TestRefused(t *testing.T) {
 }
 
 func TestAnswerTellsWhatTheEngineRefuses(t *testing.T) {
-	d := read(t, head+"NodeGroupSimilarity\nspec: {groups: [{name: a, template: {status: {capacity: {cpu: 1}}}}, {name: b, template: {status: {capacity: {cpu: 2}}}}]}")
+	d := read(t, head+"NodeGroupSimilarity\nspec: {groups: [{name: a, template: {status: {capacity: {cpu: 1}}}}, {name: b, "+
+		"template: {status: {capacity: {cpu: 2}}}}]}")
 	similarity := d.Object.(*v1alpha1.NodeGroupSimilarity)
 	similarity.Spec.Groups[1].Template.Status.Capacity["cpu"] = resource.MustParse("1e30") // reading refuses it
 	_, err := plan.Answer(d.Object)

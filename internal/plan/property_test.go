@@ -26,8 +26,9 @@ func TestEveryValidSplitHasAnAnswerThatLosesNoNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := drawCount(t, "nodes")
 		d := &v1alpha1.NodeGroupSplit{Spec: v1alpha1.NodeGroupSplitSpec{
-			Nodes:  &nodes,
-			Policy: rapid.SampledFrom([]v1alpha1.NodeGroupSplitPolicy{"", v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority}).Draw(t, "policy"),
+			Nodes: &nodes,
+			Policy: rapid.SampledFrom([]v1alpha1.NodeGroupSplitPolicy{"", v1alpha1.SplitEven, v1alpha1.SplitProportional,
+				v1alpha1.SplitPriority}).Draw(t, "policy"),
 		}}
 		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 1, 6, rapid.ID).Draw(t, "names") {
 			size, most := drawCount(t, "size"), drawCount(t, "max")
@@ -61,13 +62,16 @@ func TestEveryValidDistributionHasAnAnswerThatLosesNoReplica(t *testing.T) {
 		replicas := drawCount(t, "replicas")
 		rebalance := rapid.Bool().Draw(t, "rebalance")
 		d := &v1alpha1.ReplicaDistribution{Spec: v1alpha1.ReplicaDistributionSpec{
-			Replicas:  &replicas,
-			Policy:    rapid.SampledFrom([]v1alpha1.DistributionPolicy{"", v1alpha1.DistributeProportional, v1alpha1.DistributePriority}).Draw(t, "policy"),
-			Rounding:  rapid.SampledFrom([]v1alpha1.Rounding{"", v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster, v1alpha1.RoundDHondt}).Draw(t, "rounding"),
-			MinMode:   rapid.SampledFrom([]v1alpha1.MinMode{"", v1alpha1.MinFloor, v1alpha1.MinAdditive}).Draw(t, "minMode"),
-			Shortage:  rapid.SampledFrom([]v1alpha1.Shortage{"", v1alpha1.ShortageGuaranteeMin, v1alpha1.ShortageTotalWins}).Draw(t, "shortage"),
-			Pending:   rapid.SampledFrom([]v1alpha1.Pending{"", v1alpha1.PendingKeep, v1alpha1.PendingTrim}).Draw(t, "pending"),
-			Relief:    rapid.SampledFrom([]v1alpha1.Relief{"", v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly}).Draw(t, "relief"),
+			Replicas: &replicas,
+			Policy: rapid.SampledFrom([]v1alpha1.DistributionPolicy{"", v1alpha1.DistributeProportional, v1alpha1.DistributePriority}).Draw(t,
+				"policy"),
+			Rounding: rapid.SampledFrom([]v1alpha1.Rounding{"", v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster,
+				v1alpha1.RoundDHondt}).Draw(t, "rounding"),
+			MinMode:  rapid.SampledFrom([]v1alpha1.MinMode{"", v1alpha1.MinFloor, v1alpha1.MinAdditive}).Draw(t, "minMode"),
+			Shortage: rapid.SampledFrom([]v1alpha1.Shortage{"", v1alpha1.ShortageGuaranteeMin, v1alpha1.ShortageTotalWins}).Draw(t, "shortage"),
+			Pending:  rapid.SampledFrom([]v1alpha1.Pending{"", v1alpha1.PendingKeep, v1alpha1.PendingTrim}).Draw(t, "pending"),
+			Relief: rapid.SampledFrom([]v1alpha1.Relief{"", v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly}).Draw(t,
+				"relief"),
 			TieBreak:  rapid.SampledFrom([]v1alpha1.TieBreak{"", v1alpha1.TieByName, v1alpha1.TieByHash}).Draw(t, "tieBreak"),
 			Rebalance: &rebalance,
 		}}
@@ -98,7 +102,8 @@ func TestEveryValidDistributionHasAnAnswerThatLosesNoReplica(t *testing.T) {
 func TestEveryValidSpreadSplitHasAnAnswerThatLosesNoPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods, skew, perNode := drawCount(t, "pods"), max(1, drawCount(t, "maxSkew")), max(1, drawCount(t, "podsPerNode"))
-		d := &v1alpha1.SpreadSplit{Spec: v1alpha1.SpreadSplitSpec{Pods: &pods, MaxSkew: &skew, PodsPerNode: &perNode, ExtraNodes: drawOptional(t, "extraNodes")}}
+		d := &v1alpha1.SpreadSplit{Spec: v1alpha1.SpreadSplitSpec{Pods: &pods, MaxSkew: &skew, PodsPerNode: &perNode,
+			ExtraNodes: drawOptional(t, "extraNodes")}}
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 1, 6, rapid.ID).Draw(t, "names")
 		for _, name := range names {
 			domain := v1alpha1.SpreadDomain{Name: name, Active: rapid.Bool().Draw(t, "active")}
@@ -107,7 +112,8 @@ func TestEveryValidSpreadSplitHasAnAnswerThatLosesNoPod(t *testing.T) {
 			}
 			d.Spec.Domains = append(d.Spec.Domains, domain)
 			size, most := drawCount(t, "size"), drawCount(t, "max")
-			d.Spec.Groups = append(d.Spec.Groups, v1alpha1.SpreadGroup{Name: name, Domain: rapid.SampledFrom(names).Draw(t, "domain"), Size: &size, Max: &most})
+			d.Spec.Groups = append(d.Spec.Groups, v1alpha1.SpreadGroup{Name: name, Domain: rapid.SampledFrom(names).Draw(t, "domain"), Size: &size,
+				Max: &most})
 		}
 		status, err := plan.Answer(d)
 		if err != nil {

@@ -36,7 +36,8 @@ const web = "{metadata: {labels: {app: web}}, spec: {nodeName: %s}}"
 
 // spreadDocument is a TopologySpread with the fields of a pod's spec, and nodes and pods as lists.
 func spreadDocument(podSpec, nodes, pods string) string {
-	return head + "TopologySpread\nspec:\n  pod: {metadata: {labels: {app: web}}, spec: {" + podSpec + "}}\n  nodes: [" + nodes + "]\n  pods: [" + pods + "]\n"
+	return head + "TopologySpread\nspec:\n  pod: {metadata: {labels: {app: web}}, spec: {" + podSpec + "}}\n  nodes: [" + nodes +
+		"]\n  pods: [" + pods + "]\n"
 }
 
 // constraint is a spread constraint over a key, with more fields.
@@ -54,37 +55,49 @@ func TestTopologySpreadNamesEveryFilterThatRejects(t *testing.T) {
 		{"no node", spreadDocument("", "", ""), `{"nodes":[]}`},
 		{"cordon", spreadDocument("", node("a", "", "spec: {unschedulable: true}"), ""),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["NodeUnschedulable: node(s) were unschedulable"]}]}`},
-		{"cordon that is tolerated", spreadDocument("tolerations: [{operator: Exists}]", node("a", "", "spec: {unschedulable: true}"), ""), `{"nodes":[{"name":"a","fits":true,"reasons":[]}]}`},
+		{"cordon that is tolerated", spreadDocument("tolerations: [{operator: Exists}]", node("a", "", "spec: {unschedulable: true}"), ""),
+			`{"nodes":[{"name":"a","fits":true,"reasons":[]}]}`},
 		{"another node's name", spreadDocument("nodeName: b", node("a", "", "")+", "+node("b", "", ""), ""),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["NodeName: node(s) didn't match the requested node name"]},{"name":"b","fits":true,"reasons":[]}]}`},
 		{"node selector", spreadDocument("nodeSelector: {disk: ssd}", node("a", "disk: hdd", ""), ""),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["NodeAffinity: node(s) didn't match Pod's node affinity/selector"]}]}`},
-		{"taints, of which PreferNoSchedule is none", spreadDocument("", node("a", "", "spec: {taints: [{key: soft, effect: PreferNoSchedule}, {key: gpu, value: big, effect: NoSchedule}]}")+", "+
-			node("b", "", "spec: {taints: [{key: soft, effect: PreferNoSchedule}]}"), ""),
+		{"taints, of which PreferNoSchedule is none",
+			spreadDocument("",
+				node("a", "", "spec: {taints: [{key: soft, effect: PreferNoSchedule}, {key: gpu, value: big, effect: NoSchedule}]}")+", "+
+					node("b", "", "spec: {taints: [{key: soft, effect: PreferNoSchedule}]}"), ""),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["TaintToleration: node(s) had untolerated taint(s) gpu=big:NoSchedule"]},{"name":"b","fits":true,"reasons":[]}]}`},
 		{"requests, and the number of pods", spreadDocument("containers: [{name: x, resources: {requests: {cpu: 2, memory: 1Gi}}}]",
-			node("a", "", "status: {allocatable: {cpu: 3, memory: 512Mi, pods: 1}}"), "{spec: {nodeName: a, containers: [{name: y, resources: {requests: {cpu: 1500m}}}]}}"),
+			node("a", "", "status: {allocatable: {cpu: 3, memory: 512Mi, pods: 1}}"),
+			"{spec: {nodeName: a, containers: [{name: y, resources: {requests: {cpu: 1500m}}}]}}"),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["NodeResourcesFit: Insufficient cpu (wants 2, free 1500m of 3 allocatable)",` +
 				`"NodeResourcesFit: Insufficient memory (wants 1Gi, free 512Mi of 512Mi allocatable)","NodeResourcesFit: Too many pods (node takes 1)"]}]}`},
 		{"a pod that has finished takes nothing", spreadDocument("", node("a", "", "status: {allocatable: {pods: 1}}"),
 			"{spec: {nodeName: a}, status: {phase: Succeeded}}, {status: {phase: Failed}}"), `{"nodes":[{"name":"a","fits":true,"reasons":[]}]}`},
-		{"capacity where nothing is said to be allocatable", spreadDocument("containers: [{name: x, resources: {requests: {cpu: 2}}}]", node("a", "", "status: {capacity: {cpu: 1}}"), ""),
+		{"capacity where nothing is said to be allocatable", spreadDocument("containers: [{name: x, resources: {requests: {cpu: 2}}}]",
+			node("a", "", "status: {capacity: {cpu: 1}}"), ""),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["NodeResourcesFit: Insufficient cpu (wants 2, free 1 of 1 allocatable)"]}]}`},
-		{"a node that says nothing of resources", spreadDocument("containers: [{name: x, resources: {requests: {cpu: 2, nvidia.com/gpu: 8}}}]", node("a", "", ""), ""), `{"nodes":[{"name":"a","fits":true,"reasons":[]}]}`},
-		{"a hard constraint", spreadDocument(constraint("zone", zoneHard), node("a", "zone: z1", "")+", "+node("b", "zone: z2", "")+", "+node("c", "", ""), fmt.Sprintf(web, "a")),
+		{"a node that says nothing of resources", spreadDocument("containers: [{name: x, resources: {requests: {cpu: 2, nvidia.com/gpu: 8}}}]",
+			node("a", "", ""), ""), `{"nodes":[{"name":"a","fits":true,"reasons":[]}]}`},
+		{"a hard constraint", spreadDocument(constraint("zone", zoneHard), node("a", "zone: z1", "")+", "+node("b", "zone: z2", "")+", "+
+			node("c", "", ""), fmt.Sprintf(web, "a")),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["PodTopologySpread: topologySpreadConstraints[0]: zone=z1 has 1 matching pod, the least of 2 domains has 0: the skew would be 2, maxSkew is 1"]},` +
 				`{"name":"b","fits":true,"reasons":[]},{"name":"c","fits":false,"reasons":["PodTopologySpread: topologySpreadConstraints[0]: the node has no label zone"]}]}`},
-		{"minDomains", spreadDocument(constraint("zone", zoneHard+", minDomains: 3"), node("a", "zone: z1", "")+", "+node("b", "zone: z2", ""), fmt.Sprintf(web+", "+web, "a", "b")),
+		{"minDomains", spreadDocument(constraint("zone", zoneHard+", minDomains: 3"), node("a", "zone: z1", "")+", "+node("b", "zone: z2", ""),
+			fmt.Sprintf(web+", "+web, "a", "b")),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["PodTopologySpread: topologySpreadConstraints[0]: zone=z1 has 1 matching pod, 2 domains, fewer than minDomains 3, so the least count is 0: the skew would be 2, maxSkew is 1"]},` +
 				`{"name":"b","fits":false,"reasons":["PodTopologySpread: topologySpreadConstraints[0]: zone=z2 has 1 matching pod, 2 domains, fewer than minDomains 3, so the least count is 0: the skew would be 2, maxSkew is 1"]}]}`},
-		{"the namespace default by default", spreadDocument(constraint("zone", zoneHard), node("a", "zone: z1", "")+", "+node("b", "zone: z2", ""), "{metadata: {namespace: default, labels: {app: web}}, spec: {nodeName: a}}"),
+		{"the namespace default by default", spreadDocument(constraint("zone", zoneHard), node("a", "zone: z1", "")+", "+
+			node("b", "zone: z2", ""), "{metadata: {namespace: default, labels: {app: web}}, spec: {nodeName: a}}"),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["PodTopologySpread: topologySpreadConstraints[0]: zone=z1 has 1 matching pod, the least of 2 domains has 0: the skew would be 2, maxSkew is 1"]},{"name":"b","fits":true,"reasons":[]}]}`},
 		{"scores of the nodes that fit only", spreadDocument(constraint("zone", "whenUnsatisfiable: ScheduleAnyway"),
-			node("a", "zone: z1", "")+", "+node("b", "zone: z2", "")+", "+node("c", "zone: z3", "spec: {unschedulable: true}")+", "+node("d", "", ""), fmt.Sprintf(web+", "+web+", "+web, "a", "a", "b")),
+			node("a", "zone: z1", "")+", "+node("b", "zone: z2", "")+", "+node("c", "zone: z3", "spec: {unschedulable: true}")+", "+
+				node("d", "", ""), fmt.Sprintf(web+", "+web+", "+web, "a", "a", "b")),
 			`{"nodes":[{"name":"a","fits":true,"score":33,"reasons":[]},{"name":"b","fits":true,"score":100,"reasons":[]},` +
 				`{"name":"c","fits":false,"reasons":["NodeUnschedulable: node(s) were unschedulable"]},{"name":"d","fits":true,"score":0,"reasons":[]}]}`},
-		{"a node selector that contradicts itself", spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: ["+
-			"{key: metadata.name, operator: In, values: [a]}, {key: metadata.name, operator: In, values: [b]}]}]}}}", node("a", "", "spec: {unschedulable: true}"), ""),
+		{"a node selector that contradicts itself",
+			spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: ["+
+				"{key: metadata.name, operator: In, values: [a]}, {key: metadata.name, operator: In, values: [b]}]}]}}}",
+				node("a", "", "spec: {unschedulable: true}"), ""),
 			`{"nodes":[{"name":"a","fits":false,"reasons":["NodeUnschedulable: node(s) were unschedulable","NodeAffinity: pod affinity terms conflict"]}]}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -102,34 +115,54 @@ func TestTopologySpreadRefusesWhatNoSchedulerCanRead(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"no pod", head + "TopologySpread\nspec: {nodes: []}", "spec.pod: Required value"},
 		{"no nodes", head + "TopologySpread\nspec: {pod: {}}", "spec.nodes: Required value"},
-		{"maxSkew 0", spreadDocument(one("maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule"), nodes, ""), at + ".maxSkew: Invalid value: 0: must be at least 1"},
+		{"maxSkew 0", spreadDocument(one("maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule"), nodes, ""), at +
+			".maxSkew: Invalid value: 0: must be at least 1"},
 		{"no maxSkew", spreadDocument(one("topologyKey: zone, whenUnsatisfiable: DoNotSchedule"), nodes, ""), at + ".maxSkew: Invalid value: 0"},
 		{"no topologyKey", spreadDocument(one("maxSkew: 1, whenUnsatisfiable: DoNotSchedule"), nodes, ""), at + ".topologyKey: Required value"},
-		{"a topologyKey that is none", spreadDocument(one("maxSkew: 1, topologyKey: a b, whenUnsatisfiable: DoNotSchedule"), nodes, ""), at + ".topologyKey: Invalid value"},
+		{"a topologyKey that is none", spreadDocument(one("maxSkew: 1, topologyKey: a b, whenUnsatisfiable: DoNotSchedule"), nodes, ""), at +
+			".topologyKey: Invalid value"},
 		{"no whenUnsatisfiable", spreadDocument(one("maxSkew: 1, topologyKey: zone"), nodes, ""), at + ".whenUnsatisfiable: Required value"},
-		{"another whenUnsatisfiable", spreadDocument(one("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Never"), nodes, ""), at + `.whenUnsatisfiable: Unsupported value: "Never"`},
-		{"minDomains 0", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, minDomains: 0"), nodes, ""), at + ".minDomains: Invalid value: 0"},
-		{"minDomains of a soft constraint", spreadDocument(constraint("zone", "whenUnsatisfiable: ScheduleAnyway, minDomains: 2"), nodes, ""), at + ".minDomains: Invalid value: 2"},
-		{"another policy", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Maybe"), nodes, ""), at + `.nodeTaintsPolicy: Unsupported value: "Maybe"`},
-		{"another policy of affinity", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: ''"), nodes, ""), at + ".nodeAffinityPolicy: Required value"},
-		{"a selector without values", spreadDocument(one("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: app, operator: In}]}"), nodes, ""),
+		{"another whenUnsatisfiable", spreadDocument(one("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Never"), nodes, ""), at +
+			`.whenUnsatisfiable: Unsupported value: "Never"`},
+		{"minDomains 0", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, minDomains: 0"), nodes, ""), at +
+			".minDomains: Invalid value: 0"},
+		{"minDomains of a soft constraint", spreadDocument(constraint("zone", "whenUnsatisfiable: ScheduleAnyway, minDomains: 2"), nodes, ""),
+			at + ".minDomains: Invalid value: 2"},
+		{"another policy", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Maybe"), nodes, ""), at +
+			`.nodeTaintsPolicy: Unsupported value: "Maybe"`},
+		{"another policy of affinity", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: ''"), nodes, ""),
+			at + ".nodeAffinityPolicy: Required value"},
+		{"a selector without values",
+			spreadDocument(one("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: "+
+				"{matchExpressions: [{key: app, operator: In}]}"), nodes, ""),
 			at + ".labelSelector.matchExpressions[0].values: Required value"},
-		{"a label key that is none", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [rev, a b]"), nodes, ""), at + ".matchLabelKeys[1]: Invalid value"},
-		{"a constraint twice", spreadDocument("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]", nodes, ""),
+		{"a label key that is none", spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [rev, a b]"), nodes,
+			""), at + ".matchLabelKeys[1]: Invalid value"},
+		{"a constraint twice",
+			spreadDocument("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, "+
+				"{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]", nodes, ""),
 			`spec.pod.spec.topologySpreadConstraints[1]: Duplicate value: "{zone, DoNotSchedule}": has the topologyKey and whenUnsatisfiable of spec.pod.spec.topologySpreadConstraints[0]`},
-		{"a node affinity without terms", spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}", nodes, ""),
+		{"a node affinity without terms",
+			spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}", nodes, ""),
 			"spec.pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value"},
-		{"a field that no node is picked by", spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: name, operator: In, values: [a]}]}]}}}", nodes, ""),
+		{"a field that no node is picked by",
+			spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "+
+				"[{matchFields: [{key: name, operator: In, values: [a]}]}]}}}", nodes, ""),
 			`spec.pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[0].key: Unsupported value: "name"`},
-		{"two names of nodes in one field", spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [a, b]}]}]}}}", nodes, ""),
+		{"two names of nodes in one field",
+			spreadDocument("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "+
+				"[{matchFields: [{key: metadata.name, operator: In, values: [a, b]}]}]}}}", nodes, ""),
 			"spec.pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[0].values: Required value"},
 		{"a node without a name", spreadDocument("", "{}", ""), "spec.nodes[0].metadata.name: Required value"},
 		{"a node twice", spreadDocument("", nodes+", "+nodes, ""), `spec.nodes[1].metadata.name: Duplicate value: "a"`},
-		{"a negative amount", spreadDocument("", "{metadata: {name: a}, status: {allocatable: {cpu: -1}}}", ""), "spec.nodes[0].status.allocatable[cpu]: Invalid value"},
+		{"a negative amount", spreadDocument("", "{metadata: {name: a}, status: {allocatable: {cpu: -1}}}", ""),
+			"spec.nodes[0].status.allocatable[cpu]: Invalid value"},
 		{"a pod on no node", spreadDocument("", nodes, "{}"), "spec.pods[0].spec.nodeName: Required value"},
-		{"a pod on a node that is not there", spreadDocument("", nodes, "{spec: {nodeName: b}}"), `spec.pods[0].spec.nodeName: Invalid value: "b"`},
+		{"a pod on a node that is not there", spreadDocument("", nodes, "{spec: {nodeName: b}}"),
+			`spec.pods[0].spec.nodeName: Invalid value: "b"`},
 		{"another kind of object", spreadDocument("", "{kind: Pod, metadata: {name: a}}", ""), `spec.nodes[0].kind: Unsupported value: "Pod"`},
-		{"a toleration without an operator that goes with it", spreadDocument("tolerations: [{value: x}]", nodes, ""), "spec.pod.spec.tolerations[0].key: Required value"},
+		{"a toleration without an operator that goes with it", spreadDocument("tolerations: [{value: x}]", nodes, ""),
+			"spec.pod.spec.tolerations[0].key: Required value"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			errs := plan.Validate(read(t, tc.in).Object)
@@ -168,15 +201,18 @@ func newAsScheduled(tb testing.TB) *asScheduled {
 		}
 		return set
 	}
-	all := enabled(names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodeResourcesFit, names.PodTopologySpread)
+	all := enabled(names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodeResourcesFit,
+		names.PodTopologySpread)
 	profile.Plugins = &config.Plugins{
-		QueueSort: enabled(names.PrioritySort), Bind: enabled(names.DefaultBinder), PreFilter: enabled(names.NodeAffinity, names.NodeResourcesFit, names.PodTopologySpread),
+		QueueSort: enabled(names.PrioritySort), Bind: enabled(names.DefaultBinder), PreFilter: enabled(names.NodeAffinity, names.NodeResourcesFit,
+			names.PodTopologySpread),
 		Filter: all, PreScore: enabled(names.PodTopologySpread), Score: enabled(names.PodTopologySpread),
 	}
 	s := &asScheduled{ctx: klog.NewContext(context.Background(), logr.Discard()), seen: &shown{}}
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
-	s.Framework, err = frameworkruntime.NewFramework(ended, plugins.NewInTreeRegistry(), profile, frameworkruntime.WithSnapshotSharedLister(s.seen),
+	s.Framework, err = frameworkruntime.NewFramework(ended, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithSnapshotSharedLister(s.seen),
 		frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(nil, 0)), frameworkruntime.WithLogger(logr.Discard()))
 	if err != nil {
 		tb.Fatal(err)
@@ -207,12 +243,14 @@ func (s *asScheduled) answer(d *v1alpha1.TopologySpread) (fits map[string]bool, 
 	var passed []fwk.NodeInfo
 	for _, n := range infos {
 		name := n.Node().Name
-		fits[name] = status.IsSuccess() && (result.AllNodes() || result.NodeNames.Has(name)) && s.RunFilterPlugins(s.ctx, state, d.Spec.Pod, n).IsSuccess()
+		fits[name] = status.IsSuccess() && (result.AllNodes() || result.NodeNames.Has(name)) &&
+			s.RunFilterPlugins(s.ctx, state, d.Spec.Pod, n).IsSuccess()
 		if fits[name] {
 			passed = append(passed, n)
 		}
 	}
-	if !slices.ContainsFunc(d.Spec.Pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.ScheduleAnyway }) {
+	if !slices.ContainsFunc(d.Spec.Pod.Spec.TopologySpreadConstraints,
+		func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.ScheduleAnyway }) {
 		return fits, scores, nil
 	}
 	if status := s.RunPreScorePlugins(s.ctx, state, d.Spec.Pod, passed); !status.IsSuccess() {
@@ -273,13 +311,16 @@ func aSpread(r *rand.Rand) *v1alpha1.TopologySpread {
 	of := func(values ...string) string { return values[r.IntN(len(values))] }
 	one := func(in int) bool { return r.IntN(in) == 0 }
 	pod := func() v1.Pod {
-		p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: of("default", "default", "other"), Labels: map[string]string{"app": of("web", "web", "db"), "rev": of("1", "2")}}}
+		p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: of("default", "default", "other"),
+			Labels: map[string]string{"app": of("web", "web", "db"), "rev": of("1", "2")}}}
 		p.Spec.Containers = []v1.Container{{Name: "main"}}
 		if one(2) {
-			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(of("100m", "1", "2")), v1.ResourceMemory: resource.MustParse(of("1Gi", "100M"))}
+			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(of("100m", "1", "2")),
+				v1.ResourceMemory: resource.MustParse(of("1Gi", "100M"))}
 		}
 		if one(6) {
-			p.Spec.InitContainers = []v1.Container{{Name: "init", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(of("1", "3"))}}}}
+			p.Spec.InitContainers = []v1.Container{{Name: "init",
+				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(of("1", "3"))}}}}
 			if one(2) {
 				p.Spec.InitContainers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 			}
@@ -292,14 +333,16 @@ func aSpread(r *rand.Rand) *v1alpha1.TopologySpread {
 		}
 		return p
 	}
-	d := &v1alpha1.TopologySpread{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindTopologySpread}, Spec: v1alpha1.TopologySpreadSpec{Nodes: []v1.Node{}}}
+	d := &v1alpha1.TopologySpread{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindTopologySpread},
+		Spec: v1alpha1.TopologySpreadSpec{Nodes: []v1.Node{}}}
 	p := pod()
 	for _, key := range []string{"zone", "rack"} {
 		for _, action := range []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway} {
 			if one(2) {
 				continue
 			}
-			c := v1.TopologySpreadConstraint{MaxSkew: int32(1 + r.IntN(3)), TopologyKey: key, WhenUnsatisfiable: action, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+			c := v1.TopologySpreadConstraint{MaxSkew: int32(1 + r.IntN(3)), TopologyKey: key, WhenUnsatisfiable: action,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 			if one(3) {
 				c.NodeTaintsPolicy = ptr.To(v1.NodeInclusionPolicyHonor)
 			}
@@ -345,7 +388,8 @@ func aSpread(r *rand.Rand) *v1alpha1.TopologySpread {
 			n.Spec.Taints = []v1.Taint{{Key: "dedicated", Value: "x", Effect: v1.TaintEffect(of("NoSchedule", "NoExecute", "PreferNoSchedule"))}}
 		}
 		n.Spec.Unschedulable = one(8)
-		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(of("2", "4", "8")), v1.ResourceMemory: resource.MustParse(of("2Gi", "8Gi")), v1.ResourcePods: resource.MustParse(of("3", "110"))}
+		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(of("2", "4", "8")),
+			v1.ResourceMemory: resource.MustParse(of("2Gi", "8Gi")), v1.ResourcePods: resource.MustParse(of("3", "110"))}
 		if one(3) {
 			n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("1")
 		}
@@ -375,7 +419,8 @@ func FuzzTopologySpread(f *testing.F) {
 		}
 		f.Add(encoded)
 	}
-	f.Add([]byte(spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, minDomains: 3"), "{metadata: {name: a, labels: {zone: ''}}}", fmt.Sprintf(web, "a"))))
+	f.Add([]byte(spreadDocument(constraint("zone", "whenUnsatisfiable: DoNotSchedule, minDomains: 3"),
+		"{metadata: {name: a, labels: {zone: ''}}}", fmt.Sprintf(web, "a"))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		docs, err := document.Read("f", bytes.NewReader(data), document.Options{MaxSize: 1 << 16})
 		if err != nil {
@@ -395,7 +440,8 @@ func FuzzTopologySpread(f *testing.F) {
 				t.Fatalf("%d nodes of %d", len(nodes), len(asked.Spec.Nodes))
 			}
 			for i, n := range nodes {
-				if n.Name != asked.Spec.Nodes[i].Name || n.Fits != (len(n.Reasons) == 0) || n.Score != nil && (!n.Fits || *n.Score < 0 || *n.Score > 100) {
+				if n.Name != asked.Spec.Nodes[i].Name || n.Fits != (len(n.Reasons) == 0) || n.Score != nil &&
+					(!n.Fits || *n.Score < 0 || *n.Score > 100) {
 					t.Fatalf("node %d: %+v", i, n)
 				}
 			}

@@ -92,14 +92,15 @@ func TestWhatIsNotAStatusIsRefused(t *testing.T) {
 
 func TestTheGroupsOfAMessage(t *testing.T) {
 	for message, want := range map[string][]string{
-		"pod triggered scale-up: [{group 3->4 (max: 10)}]":                                                                    {"group"},
-		"pod triggered scale-up: [{a 0->1 (max: 3)} {b 0->2 (max: 3)}]":                                                       {"a", "b"},
-		"pod triggered scale-up: [{my asg 3->4 (max: 10)}]":                                                                   {"my asg"},
-		"(combined from similar events): pod triggered scale-up: [{group 3->4 (max: 10)}]":                                    {"group"},
-		"pod triggered scale-up: [{https://www.googleapis.com/compute/v1/projects/p/zones/z/instanceGroups/g 1->2 (max: 9)}]": {"https://www.googleapis.com/compute/v1/projects/p/zones/z/instanceGroups/g"},
-		"pod triggered scale-up: [{a 0->1 (max: 3)} {b 0->2":                                                                  nil,
-		"pod triggered scale-up: []":                                                                                          nil,
-		"Pod should schedule on: nodeclaim/spot-x7":                                                                           nil,
+		"pod triggered scale-up: [{group 3->4 (max: 10)}]":                                 {"group"},
+		"pod triggered scale-up: [{a 0->1 (max: 3)} {b 0->2 (max: 3)}]":                    {"a", "b"},
+		"pod triggered scale-up: [{my asg 3->4 (max: 10)}]":                                {"my asg"},
+		"(combined from similar events): pod triggered scale-up: [{group 3->4 (max: 10)}]": {"group"},
+		"pod triggered scale-up: [{https://www.googleapis.com/compute/v1/projects/p/zones/z/instanceGroups/g 1->2 (max: " +
+			"9)}]": {"https://www.googleapis.com/compute/v1/projects/p/zones/z/instanceGroups/g"},
+		"pod triggered scale-up: [{a 0->1 (max: 3)} {b 0->2": nil,
+		"pod triggered scale-up: []":                         nil,
+		"Pod should schedule on: nodeclaim/spot-x7":          nil,
 		"": nil,
 	} {
 		if got, ok := groupsOf(message); !slices.Equal(got, want) || ok != (want != nil) {

@@ -48,7 +48,8 @@ func TestAbuse(t *testing.T) {
 		well(t)
 	})
 	t.Run("no message", func(t *testing.T) {
-		for _, bytes := range [][]byte{{0xff}, []byte("{}"), {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}, {0x0a, 0x05, 'a'}, []byte(strings.Repeat("\x0b", 1<<16))} {
+		for _, bytes := range [][]byte{{0xff}, []byte("{}"), {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}, {0x0a, 0x05, 'a'},
+			[]byte(strings.Repeat("\x0b", 1<<16))} {
 			if _, err := sendRaw(t.Context(), conn, method, bytes); err == nil {
 				t.Errorf("%.20x is accepted as a message", bytes)
 			}
@@ -142,7 +143,8 @@ func appendFrame(out []byte, kind, flags byte, stream uint32, payload []byte) []
 // sendRaw makes a call with these bytes as message, and returns their number.
 func sendRaw(ctx context.Context, conn *grpc.ClientConn, method string, message []byte) (int, error) {
 	var answer []byte
-	return len(message), conn.Invoke(ctx, method, &message, &answer, grpc.ForceCodec(bytesCodec{}), grpc.MaxCallSendMsgSize(2*serving.MaxMessage))
+	return len(message), conn.Invoke(ctx, method, &message, &answer, grpc.ForceCodec(bytesCodec{}),
+		grpc.MaxCallSendMsgSize(2*serving.MaxMessage))
 }
 
 // bytesCodec treats bytes as the encoded message.

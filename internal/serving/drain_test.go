@@ -122,7 +122,8 @@ func TestHTTPBoundsBodies(t *testing.T) {
 		}),
 	}})
 	for size, want := range map[int]int{0: 200, 1000: 200, 1001: 413} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+server.Address()+"/", strings.NewReader(strings.Repeat("x", size)))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+server.Address()+"/",
+			strings.NewReader(strings.Repeat("x", size)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,8 @@ func TestSilentAndGarbledClientsAreCutOff(t *testing.T) {
 	files := newFolder(t, time.Now())
 	secure, plain := run(t, serving.Options{Files: files.server(true)}), run(t, serving.Options{})
 	web, secureWeb := runHTTP(t, serving.HTTPOptions{}), runHTTP(t, serving.HTTPOptions{Files: files.server(true)})
-	addresses := map[string]string{"gRPC": plain.Address(), "gRPC with TLS": secure.Address(), "HTTP": web.Address(), "HTTP with TLS": secureWeb.Address()}
+	addresses := map[string]string{"gRPC": plain.Address(), "gRPC with TLS": secure.Address(), "HTTP": web.Address(),
+		"HTTP with TLS": secureWeb.Address()}
 	open := map[string]net.Conn{}
 	for kind, address := range addresses {
 		for name, greeting := range greetings(t) {

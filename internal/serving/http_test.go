@@ -71,7 +71,8 @@ func TestHTTPPages(t *testing.T) {
 		Health:   map[string]func() error{"loop": good, "alive": good},
 		Ready:    map[string]func() error{"loop": good, "backend": func() error { return errors.New("connection\nrefused") }},
 		Gatherer: registry,
-		Handlers: map[string]http.Handler{"/status": http.RedirectHandler("/elsewhere", http.StatusFound), "/elsewhere": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") })},
+		Handlers: map[string]http.Handler{"/status": http.RedirectHandler("/elsewhere", http.StatusFound),
+			"/elsewhere": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") })},
 	})
 	tests := map[string]struct {
 		code int
@@ -122,8 +123,9 @@ func TestListenHTTPRefuses(t *testing.T) {
 	}{
 		"plain text off loopback": {"0.0.0.0:0", serving.HTTPOptions{}, "no TLS on"},
 		"half a pair":             {"127.0.0.1:0", serving.HTTPOptions{Files: serving.Files{Cert: "a"}}, "belong together"},
-		"own page":                {"127.0.0.1:0", serving.HTTPOptions{Handlers: map[string]http.Handler{"GET /readyz": http.NotFoundHandler()}}, "handlers: "},
-		"a wrong pattern":         {"127.0.0.1:0", serving.HTTPOptions{Handlers: map[string]http.Handler{"a b c": http.NotFoundHandler()}}, "handlers: "},
+		"own page": {"127.0.0.1:0", serving.HTTPOptions{Handlers: map[string]http.Handler{"GET /readyz": http.NotFoundHandler()}},
+			"handlers: "},
+		"a wrong pattern": {"127.0.0.1:0", serving.HTTPOptions{Handlers: map[string]http.Handler{"a b c": http.NotFoundHandler()}}, "handlers: "},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -147,13 +149,14 @@ func TestListenHTTPRefuses(t *testing.T) {
 func TestHTTPStopWaitsNoLongerThanItsGrace(t *testing.T) {
 	c := clocktesting.NewFakeClock(start)
 	entered, ended := make(chan struct{}), make(chan struct{})
-	server, err := serving.ListenHTTP(t.Context(), "127.0.0.1:0", serving.HTTPOptions{Clock: c, Grace: time.Minute, Handlers: map[string]http.Handler{
-		"/hang": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			close(entered)
-			<-r.Context().Done()
-			close(ended)
-		}),
-	}})
+	server, err := serving.ListenHTTP(t.Context(), "127.0.0.1:0",
+		serving.HTTPOptions{Clock: c, Grace: time.Minute, Handlers: map[string]http.Handler{
+			"/hang": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				close(entered)
+				<-r.Context().Done()
+				close(ended)
+			}),
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +244,8 @@ func TestHTTPProtects(t *testing.T) {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 		},
 	})
-	for path, want := range map[string]int{"/metrics": http.StatusTeapot, "/status": http.StatusTeapot, "/healthz": http.StatusOK, "/readyz": http.StatusOK} {
+	for path, want := range map[string]int{"/metrics": http.StatusTeapot, "/status": http.StatusTeapot, "/healthz": http.StatusOK,
+		"/readyz": http.StatusOK} {
 		if code, _ := get(t, "http://"+server.Address()+path); code != want {
 			t.Errorf("%s answers %d, want %d", path, code, want)
 		}

@@ -35,13 +35,16 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_")
 	m := &Metrics{
-		requests:        set.Counter("grpc_requests_total", "Calls answered, by service, method and gRPC code.", "service", "method", "code"),
-		duration:        set.Histogram("grpc_request_duration_seconds", "Time to answer a call, in seconds.", buckets, "service", "method"),
-		backendRequests: set.Counter("backend_requests_total", "Calls made to the backend, by service, method and gRPC code.", "service", "method", "code"),
-		backendDuration: set.Histogram("backend_request_duration_seconds", "Time the backend took to answer a call, in seconds.", buckets, "service", "method"),
-		build:           set.Gauge("build_info", "1, labelled with the version and commit of evenkeel and the Go version it was built with.", "version", "commit", "go_version"),
-		expiry:          metricset.Add(set, &expiry{certificates: map[string]*Certificates{}}),
-		clock:           clock.RealClock{},
+		requests: set.Counter("grpc_requests_total", "Calls answered, by service, method and gRPC code.", "service", "method", "code"),
+		duration: set.Histogram("grpc_request_duration_seconds", "Time to answer a call, in seconds.", buckets, "service", "method"),
+		backendRequests: set.Counter("backend_requests_total", "Calls made to the backend, by service, method and gRPC code.", "service",
+			"method", "code"),
+		backendDuration: set.Histogram("backend_request_duration_seconds", "Time the backend took to answer a call, in seconds.", buckets,
+			"service", "method"),
+		build: set.Gauge("build_info", "1, labelled with the version and commit of evenkeel and the Go version it was built with.", "version",
+			"commit", "go_version"),
+		expiry: metricset.Add(set, &expiry{certificates: map[string]*Certificates{}}),
+		clock:  clock.RealClock{},
 	}
 	return m, set.Register(registerer)
 }
@@ -72,7 +75,8 @@ func (m *Metrics) Backend(services ...*grpc.ServiceDesc) grpc.DialOption {
 			preset(m.backendRequests, m.backendDuration, service.ServiceName, method.MethodName)
 		}
 	}
-	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, full string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, full string, request, answer any, conn *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		begin := m.clock.Now()
 		err := invoke(ctx, full, request, answer, conn, options...)
 		service, method := split(full)
@@ -118,7 +122,8 @@ type expiry struct {
 	certificates map[string]*Certificates // by listener
 }
 
-var expiryDesc = prometheus.NewDesc("evenkeel_certificate_expiry_timestamp_seconds", "When the certificate in use by a listener expires, in seconds since 1970.", []string{"listener"}, nil)
+var expiryDesc = prometheus.NewDesc("evenkeel_certificate_expiry_timestamp_seconds",
+	"When the certificate in use by a listener expires, in seconds since 1970.", []string{"listener"}, nil)
 
 // add watches the certificates of a listener, nil for none.
 func (e *expiry) add(listener string, certificates *Certificates) {

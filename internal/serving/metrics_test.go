@@ -59,7 +59,8 @@ evenkeel_grpc_requests_total{code="OK",method="List",service="grpc.health.v1.Hea
 		"evenkeel_backend_requests_total", "evenkeel_certificate_expiry_timestamp_seconds", "evenkeel_grpc_requests_total"); err != nil {
 		t.Error(err)
 	}
-	for name, want := range map[string]int{"evenkeel_build_info": 1, "evenkeel_grpc_request_duration_seconds": 2, "evenkeel_backend_request_duration_seconds": 2} {
+	for name, want := range map[string]int{"evenkeel_build_info": 1, "evenkeel_grpc_request_duration_seconds": 2,
+		"evenkeel_backend_request_duration_seconds": 2} {
 		if got, err := testutil.GatherAndCount(registry, name); err != nil || got != want {
 			t.Errorf("%s has %d series, error %v, want %d", name, got, err, want)
 		}
@@ -81,7 +82,8 @@ func TestCodesCountAsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}
-	for _, err := range []error{nil, context.Canceled, fmt.Errorf("late: %w", context.DeadlineExceeded), fmt.Errorf("odd"), status.Error(codes.NotFound, "")} {
+	for _, err := range []error{nil, context.Canceled, fmt.Errorf("late: %w", context.DeadlineExceeded), fmt.Errorf("odd"),
+		status.Error(codes.NotFound, "")} {
 		_, _ = metrics.UnaryServer(t.Context(), nil, info, func(context.Context, any) (any, error) { return nil, err })
 	}
 	want := `

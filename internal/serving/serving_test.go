@@ -136,18 +136,21 @@ func TestWhoMayConnect(t *testing.T) {
 		server, client serving.Files
 		want           string // in the error; empty for none
 	}{
-		"plain text":              {serving.Files{}, serving.Files{}, ""},
-		"TLS":                     {ours.server(false), serving.Files{CACert: ours.path("ca.crt")}, ""},
-		"TLS, client shows one":   {ours.server(false), ours.client(), ""},
-		"mutual TLS":              {ours.server(true), ours.client(), ""},
-		"mutual, no certificate":  {ours.server(true), serving.Files{CACert: ours.path("ca.crt")}, "Unavailable"},
-		"mutual, another CA's":    {ours.server(true), serving.Files{Cert: others.path("client.crt"), Key: others.path("client.key"), CACert: ours.path("ca.crt")}, "Unavailable"},
-		"server of another CA":    {ours.server(false), serving.Files{CACert: others.path("ca.crt")}, "unknown authority"},
-		"plain text to TLS":       {ours.server(false), serving.Files{}, "Unavailable"},
-		"TLS to plain text":       {serving.Files{}, ours.client(), "handshake"},
-		"a client as the server":  {serving.Files{Cert: ours.path("client.crt"), Key: ours.path("client.key")}, ours.client(), "certificate"},
-		"a server as the client":  {ours.server(true), serving.Files{Cert: ours.path("server.crt"), Key: ours.path("server.key"), CACert: ours.path("ca.crt")}, "Unavailable"},
-		"unknown to system roots": {ours.server(false), serving.Files{Cert: ours.path("client.crt"), Key: ours.path("client.key")}, "certificate"},
+		"plain text":             {serving.Files{}, serving.Files{}, ""},
+		"TLS":                    {ours.server(false), serving.Files{CACert: ours.path("ca.crt")}, ""},
+		"TLS, client shows one":  {ours.server(false), ours.client(), ""},
+		"mutual TLS":             {ours.server(true), ours.client(), ""},
+		"mutual, no certificate": {ours.server(true), serving.Files{CACert: ours.path("ca.crt")}, "Unavailable"},
+		"mutual, another CA's": {ours.server(true), serving.Files{Cert: others.path("client.crt"), Key: others.path("client.key"),
+			CACert: ours.path("ca.crt")}, "Unavailable"},
+		"server of another CA":   {ours.server(false), serving.Files{CACert: others.path("ca.crt")}, "unknown authority"},
+		"plain text to TLS":      {ours.server(false), serving.Files{}, "Unavailable"},
+		"TLS to plain text":      {serving.Files{}, ours.client(), "handshake"},
+		"a client as the server": {serving.Files{Cert: ours.path("client.crt"), Key: ours.path("client.key")}, ours.client(), "certificate"},
+		"a server as the client": {ours.server(true), serving.Files{Cert: ours.path("server.crt"), Key: ours.path("server.key"),
+			CACert: ours.path("ca.crt")}, "Unavailable"},
+		"unknown to system roots": {ours.server(false), serving.Files{Cert: ours.path("client.crt"), Key: ours.path("client.key")},
+			"certificate"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -215,10 +218,11 @@ func TestListenRefuses(t *testing.T) {
 		"no key":                  {"127.0.0.1:0", serving.Files{Cert: files.path("server.crt")}, start, "belong together"},
 		"missing":                 {"127.0.0.1:0", serving.Files{Cert: files.path("x"), Key: files.path("y")}, start, "no such file"},
 		"garbage":                 {"127.0.0.1:0", serving.Files{Cert: files.path("garbage"), Key: files.path("server.key")}, start, "garbage"},
-		"garbage CA":              {"127.0.0.1:0", serving.Files{Cert: files.path("server.crt"), Key: files.path("server.key"), CACert: files.path("garbage")}, start, "no certificate in it"},
-		"another's key":           {"127.0.0.1:0", serving.Files{Cert: files.path("server.crt"), Key: files.path("client.key")}, start, "private key"},
-		"expired":                 {"127.0.0.1:0", files.server(false), start.Add(2 * time.Hour), "expired on"},
-		"not valid yet":           {"127.0.0.1:0", files.server(false), start.Add(-time.Hour), "not valid before"},
+		"garbage CA": {"127.0.0.1:0", serving.Files{Cert: files.path("server.crt"), Key: files.path("server.key"),
+			CACert: files.path("garbage")}, start, "no certificate in it"},
+		"another's key": {"127.0.0.1:0", serving.Files{Cert: files.path("server.crt"), Key: files.path("client.key")}, start, "private key"},
+		"expired":       {"127.0.0.1:0", files.server(false), start.Add(2 * time.Hour), "expired on"},
+		"not valid yet": {"127.0.0.1:0", files.server(false), start.Add(-time.Hour), "not valid before"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,10 @@ func (b *budget) allowed() int {
 // healthy reports whether a pod is ready: it runs, and a file does not say that it is not.
 func (p *pod) healthy() bool {
 	return p.node != nil && p.node.downSince.IsZero() && p.object.DeletionTimestamp == nil &&
-		!slices.ContainsFunc(p.object.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status != v1.ConditionTrue })
+		!slices.ContainsFunc(p.object.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.PodReady &&
+				c.Status != v1.ConditionTrue
+		})
 }
 
 // held says why an API server does not let a pod be evicted now; empty if it does.

@@ -19,18 +19,20 @@ func TestBudgetStatus(t *testing.T) {
 		change                   func([]*pod)
 		desired, healthy, allows int
 	}{
-		"a minimum":                     {least: new(number(2)), desired: 2, healthy: 3, allows: 1},
-		"a minimum above all":           {least: new(number(9)), desired: 9, healthy: 3},
-		"a percentage is rounded up":    {least: new(percent("60%")), desired: 3, healthy: 3},
-		"a maximum":                     {most: new(number(2)), desired: 2, healthy: 3, allows: 1},
-		"a maximum of none":             {most: new(number(0)), desired: 4, healthy: 3},
-		"a percentage of it as well":    {most: new(percent("30%")), desired: 2, healthy: 3, allows: 1},
-		"a maximum above all":           {most: new(number(9)), healthy: 3, allows: 3},
-		"no bound":                      {healthy: 3, allows: 3},
-		"pods without a controller":     {most: new(number(1)), change: func(all []*pod) { all[0].object.OwnerReferences = nil }, desired: 2, healthy: 3, allows: 1},
-		"none has a controller":         {most: new(number(1)), change: unowned, healthy: 3},
-		"none has, but for a minimum":   {least: new(number(1)), change: unowned, desired: 1, healthy: 3, allows: 2},
-		"one that is being deleted":     {most: new(number(1)), change: func(all []*pod) { all[0].object.DeletionTimestamp = new(metav1.Now()) }, desired: 2, healthy: 2},
+		"a minimum":                  {least: new(number(2)), desired: 2, healthy: 3, allows: 1},
+		"a minimum above all":        {least: new(number(9)), desired: 9, healthy: 3},
+		"a percentage is rounded up": {least: new(percent("60%")), desired: 3, healthy: 3},
+		"a maximum":                  {most: new(number(2)), desired: 2, healthy: 3, allows: 1},
+		"a maximum of none":          {most: new(number(0)), desired: 4, healthy: 3},
+		"a percentage of it as well": {most: new(percent("30%")), desired: 2, healthy: 3, allows: 1},
+		"a maximum above all":        {most: new(number(9)), healthy: 3, allows: 3},
+		"no bound":                   {healthy: 3, allows: 3},
+		"pods without a controller": {most: new(number(1)), change: func(all []*pod) { all[0].object.OwnerReferences = nil }, desired: 2,
+			healthy: 3, allows: 1},
+		"none has a controller":       {most: new(number(1)), change: unowned, healthy: 3},
+		"none has, but for a minimum": {least: new(number(1)), change: unowned, desired: 1, healthy: 3, allows: 2},
+		"one that is being deleted": {most: new(number(1)), change: func(all []*pod) { all[0].object.DeletionTimestamp = new(metav1.Now()) },
+			desired: 2, healthy: 2},
 		"one on a node that is down":    {most: new(number(2)), change: func(all []*pod) { all[0].node.downSince = epoch }, desired: 2},
 		"one that has no node any more": {most: new(number(2)), change: func(all []*pod) { all[0].node = nil }, desired: 2, healthy: 2},
 	} {
@@ -43,7 +45,8 @@ func TestBudgetStatus(t *testing.T) {
 		}
 		cluster.countBudgets()
 		if got := cluster.budgets[0]; got.desired != c.desired || got.healthy != c.healthy || got.allowed() != c.allows {
-			t.Errorf("%s: desired %d, healthy %d, allows %d; want %d, %d, %d", name, got.desired, got.healthy, got.allowed(), c.desired, c.healthy, c.allows)
+			t.Errorf("%s: desired %d, healthy %d, allows %d; want %d, %d, %d", name, got.desired, got.healthy, got.allowed(), c.desired, c.healthy,
+				c.allows)
 		}
 	}
 }
@@ -82,7 +85,8 @@ func TestEvictionsKeepBudgets(t *testing.T) {
 			if number := rapid.IntRange(-1, 3).Draw(t, "of"); number >= 0 {
 				b.Spec.Selector.MatchLabels = map[string]string{"number": fmt.Sprint(number)}
 			}
-			b.Spec.UnhealthyPodEvictionPolicy = rapid.SampledFrom([]*policyv1.UnhealthyPodEvictionPolicyType{nil, new(policyv1.IfHealthyBudget), new(policyv1.AlwaysAllow)}).Draw(t, "policy")
+			b.Spec.UnhealthyPodEvictionPolicy = rapid.SampledFrom([]*policyv1.UnhealthyPodEvictionPolicyType{nil, new(policyv1.IfHealthyBudget),
+				new(policyv1.AlwaysAllow)}).Draw(t, "policy")
 			budgets = append(budgets, b)
 		}
 		c := budgeted(4, budgets...)

@@ -13,11 +13,13 @@ import (
 func withBudget(budget, options string, pods ...string) string {
 	objects := []string{budget}
 	for i, on := range pods {
-		objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: web-%d, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u, controller: true}]},
+		objects = append(objects,
+			fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: web-%d, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u, controller: true}]},
   spec: {nodeName: %s, containers: [{name: c, resources: {requests: {cpu: 100m}}}]}}`, i, on))
 	}
 	for _, n := range []string{"n1", "n2", "n3"} {
-		objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {group: a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}, conditions: [{type: Ready, status: "True"}]}}`, n))
+		objects = append(objects,
+			fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {group: a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}, conditions: [{type: Ready, status: "True"}]}}`, n))
 	}
 	return scenario(fmt.Sprintf(`groupLabel: group
 duration: 40m
@@ -30,7 +32,8 @@ workloads: [{name: full, replicas: 1, requests: {cpu: 1500m}}]`, options, string
 }
 
 func budgetOf(spec string) string {
-	return "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, " + spec + "}}"
+	return "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, " +
+		spec + "}}"
 }
 
 func TestBudgetsHoldScaleDown(t *testing.T) {
@@ -48,7 +51,8 @@ func TestBudgetsHoldScaleDown(t *testing.T) {
 		"one after the other": {
 			budget: budgetOf("maxUnavailable: 1"), pods: []string{"n1", "n1", "n1"},
 			rows: []string{
-				"scale-down a 3→2 (1 node not needed)", "waiting n1 of a is drained as budgets allow: PodDisruptionBudget web does not let pod default/web-1 go",
+				"scale-down a 3→2 (1 node not needed)",
+				"waiting n1 of a is drained as budgets allow: PodDisruptionBudget web does not let pod default/web-1 go",
 				"scale-down a 2→1 (1 node not needed; 3 pods to move)",
 			}, moved: 3,
 		},
@@ -102,7 +106,8 @@ func TestBudgetsHoldScaleDown(t *testing.T) {
 func TestDumpsKeepBudgets(t *testing.T) {
 	out, err := cloudDump(t, []string{
 		machine{name: "n1", labels: "agentpool: web"}.object(),
-		"{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web, namespace: default}, spec: {maxUnavailable: 10%}, status: {disruptionsAllowed: 3}}",
+		"{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web, namespace: default}, spec: {maxUnavailable: " +
+			"10%}, status: {disruptionsAllowed: 3}}",
 		`{apiVersion: v1, kind: Pod, metadata: {name: ready, namespace: default}, spec: {nodeName: n1, containers: [{name: c}]}, status: {conditions: [{type: Ready, status: "True"}]}}`,
 		`{apiVersion: v1, kind: Pod, metadata: {name: unready, namespace: default}, spec: {nodeName: n1, containers: [{name: c}]}, status: {conditions: [{type: Ready, status: "False", reason: x}]}}`,
 	}).Scenario(simulate.DumpOptions{Name: "x", Max: 9})

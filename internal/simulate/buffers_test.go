@@ -31,9 +31,12 @@ func TestBuffersKeepRoom(t *testing.T) {
 		"part of a workload":   {"scalableRef: {apiGroup: apps, kind: Deployment, name: web}, percentage: 60", web, 4, 2, ""},
 		"the larger one":       {"scalableRef: {apiGroup: apps, kind: Deployment, name: web}, percentage: 50, replicas: 3", web, 5, 2, ""},
 		"scale-down leaves it": {"podTemplateRef: {name: chunk}, replicas: 3", "options: {scaleDownEnabled: true}\nduration: 2h", 3, 0, ""},
-		"no template":          {"podTemplateRef: {name: other}, replicas: 3", "", 1, 0, "CapacityBuffer default/spare keeps no room: there is no PodTemplate other"},
-		"no workload":          {"scalableRef: {kind: Deployment, name: other}, replicas: 3", "", 1, 0, "keeps no room: there is no Deployment other"},
-		"another strategy":     {"podTemplateRef: {name: chunk}, replicas: 3, provisioningStrategy: example.com/other", "", 1, 0, "its provisioning strategy is example.com/other"},
+		"no template": {"podTemplateRef: {name: other}, replicas: 3", "", 1, 0,
+			"CapacityBuffer default/spare keeps no room: there is no PodTemplate other"},
+		"no workload": {"scalableRef: {kind: Deployment, name: other}, replicas: 3", "", 1, 0,
+			"keeps no room: there is no Deployment other"},
+		"another strategy": {"podTemplateRef: {name: chunk}, replicas: 3, provisioningStrategy: example.com/other", "", 1, 0,
+			"its provisioning strategy is example.com/other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(bufferScenario, "SPEC", c.spec, 1)
@@ -48,7 +51,8 @@ func TestBuffersKeepRoom(t *testing.T) {
 				setup.Mode = mode
 				s := run(t, setup).Status
 				if s.Groups[0].After != c.nodes || s.Running != c.running || s.Pending != 0 {
-					t.Errorf("%s: %d nodes, %d pods running and %d pending, want %d nodes and %d running", mode, s.Groups[0].After, s.Running, s.Pending, c.nodes, c.running)
+					t.Errorf("%s: %d nodes, %d pods running and %d pending, want %d nodes and %d running", mode, s.Groups[0].After, s.Running, s.Pending,
+						c.nodes, c.running)
 				}
 				if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
 					t.Errorf("%s: notes %q, want %q", mode, notes, c.note)

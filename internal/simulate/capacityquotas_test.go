@@ -19,15 +19,17 @@ func TestTotalsAndCapacityQuotas(t *testing.T) {
 		k80, t4          int // nodes in the end
 		reason           string
 	}{
-		"no limit":                   {k80: 3, t4: 3},
-		"GPUs of a kind":             {options: "gpuTotal: ['k80:0:2', 't4:0:5']", k80: 1, t4: 2, reason: "no room under gpu-total of k80"},
-		"none of a kind":             {options: "gpuTotal: ['k80:0:0']", t4: 3, reason: "no room under gpu-total of k80"},
-		"cores":                      {options: "coresTotal: '12'", k80: 3},
-		"a quota over all":           {objects: quota("spec: {limits: {resources: {nodes: 4}}}"), k80: 3, t4: 1, reason: "CapacityQuota/q"},
-		"a quota over a kind":        {objects: quota("spec: {selector: {matchLabels: {cloud.google.com/gke-accelerator: t4}}, limits: {resources: {t4: 4, memory: 1Ti}}}"), k80: 3, t4: 2},
-		"a quota that is valid":      {objects: quota(`spec: {limits: {resources: {cpu: 8}}}, status: {conditions: [{type: Valid, status: "True", reason: x, message: x, lastTransitionTime: null}]}`), k80: 2},
-		"a quota that is not valid":  {objects: quota(`spec: {limits: {resources: {cpu: 8}}}, status: {conditions: [{type: Valid, status: "False", reason: x, message: x, lastTransitionTime: null}]}`), k80: 3, t4: 3},
-		"a quota without a selector": {objects: quota("spec: {selector: {matchExpressions: [{key: a, operator: Is}]}, limits: {resources: {cpu: 8}}}"), k80: 3, t4: 3},
+		"no limit":         {k80: 3, t4: 3},
+		"GPUs of a kind":   {options: "gpuTotal: ['k80:0:2', 't4:0:5']", k80: 1, t4: 2, reason: "no room under gpu-total of k80"},
+		"none of a kind":   {options: "gpuTotal: ['k80:0:0']", t4: 3, reason: "no room under gpu-total of k80"},
+		"cores":            {options: "coresTotal: '12'", k80: 3},
+		"a quota over all": {objects: quota("spec: {limits: {resources: {nodes: 4}}}"), k80: 3, t4: 1, reason: "CapacityQuota/q"},
+		"a quota over a kind": {objects: quota("spec: {selector: {matchLabels: {cloud.google.com/gke-accelerator: " +
+			"t4}}, limits: {resources: {t4: 4, memory: 1Ti}}}"), k80: 3, t4: 2},
+		"a quota that is valid":     {objects: quota(`spec: {limits: {resources: {cpu: 8}}}, status: {conditions: [{type: Valid, status: "True", reason: x, message: x, lastTransitionTime: null}]}`), k80: 2},
+		"a quota that is not valid": {objects: quota(`spec: {limits: {resources: {cpu: 8}}}, status: {conditions: [{type: Valid, status: "False", reason: x, message: x, lastTransitionTime: null}]}`), k80: 3, t4: 3},
+		"a quota without a selector": {objects: quota("spec: {selector: {matchExpressions: [{key: a, operator: Is}]}, limits: " +
+			"{resources: {cpu: 8}}}"), k80: 3, t4: 3},
 	} {
 		for _, mode := range simulate.Modes() {
 			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
@@ -72,11 +74,15 @@ func TestMinimumsOfTheCluster(t *testing.T) {
 		waits    string
 		terminal string // time until nodes are gone
 	}{
-		"none":             {left: map[string]int{"1.35": 0, "1.36": 0}},
-		"cores":            {options: "coresTotal: '9:100'", left: map[string]int{"1.35": 3, "1.36": 1}, waits: "the cluster would be below the minimum of cores-total"},
-		"cores, gone soon": {options: "coresTotal: '9:100'", terminal: "1s", left: map[string]int{"1.35": 3, "1.36": 3}, waits: "the cluster would be below the minimum of cores-total"},
-		"memory":           {options: "memoryTotal: '32:100'", terminal: "1s", left: map[string]int{"1.35": 2, "1.36": 2}, waits: "the cluster would be below the minimum of memory-total"},
-		"GPUs":             {options: "gpuTotal: ['k80:3:9', 't4:5:9']", terminal: "1s", left: map[string]int{"1.35": 2, "1.36": 2}, waits: "the cluster would be below the minimum of gpu-total of k80"},
+		"none": {left: map[string]int{"1.35": 0, "1.36": 0}},
+		"cores": {options: "coresTotal: '9:100'", left: map[string]int{"1.35": 3, "1.36": 1},
+			waits: "the cluster would be below the minimum of cores-total"},
+		"cores, gone soon": {options: "coresTotal: '9:100'", terminal: "1s", left: map[string]int{"1.35": 3, "1.36": 3},
+			waits: "the cluster would be below the minimum of cores-total"},
+		"memory": {options: "memoryTotal: '32:100'", terminal: "1s", left: map[string]int{"1.35": 2, "1.36": 2},
+			waits: "the cluster would be below the minimum of memory-total"},
+		"GPUs": {options: "gpuTotal: ['k80:3:9', 't4:5:9']", terminal: "1s", left: map[string]int{"1.35": 2, "1.36": 2},
+			waits: "the cluster would be below the minimum of gpu-total of k80"},
 	} {
 		for _, mode := range []simulate.Mode{simulate.Stock, simulate.Sidecar, simulate.Linked} {
 			for version, left := range c.left {
@@ -86,7 +92,8 @@ func TestMinimumsOfTheCluster(t *testing.T) {
 				t.Run(fmt.Sprint(name, " ", mode, " ", version), func(t *testing.T) {
 					setup, err := load("x.yaml", []byte(scenario(fmt.Sprintf(`options: {scaleDownEnabled: true, %s}
 machines: [{name: m, resources: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 2}}]
-nodeGroups: [{name: k80, zone: z, machine: m, max: 9, size: 4, terminationTime: %s, labels: {cloud.google.com/gke-accelerator: k80}}]`, c.options, cmp.Or(c.terminal, "30s")))))
+nodeGroups: [{name: k80, zone: z, machine: m, max: 9, size: 4, terminationTime: %s, labels: {cloud.google.com/gke-accelerator: k80}}]`,
+						c.options, cmp.Or(c.terminal, "30s")))))
 					if err != nil {
 						t.Fatal(err)
 					}

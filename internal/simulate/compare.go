@@ -15,7 +15,8 @@ import (
 // Compare returns the differences between runs of one scenario: unchanged, with these options
 // changed, and with further values of them. If one of the runs settles earlier, its final state counts
 // up to the end of the last one, so that sums over time are for equal times.
-func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption, further ...*v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
+func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption,
+	further ...*v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
 	c := &v1alpha1.ScenarioComparison{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenarioComparison},
 		ObjectMeta: baseline.ObjectMeta,
@@ -40,7 +41,8 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 	}
 	for i, g := range left.Groups { // all list the groups of the scenario sorted by name
 		after := right.Groups[i].After
-		row := v1alpha1.ComparedGroup{Name: g.Name, Zone: g.Zone, Before: g.Before, Baseline: g.After, Changed: after, Difference: after - g.After}
+		row := v1alpha1.ComparedGroup{Name: g.Name, Zone: g.Zone, Before: g.Before, Baseline: g.After, Changed: after,
+			Difference: after - g.After}
 		for k := range c.Status.Further {
 			row.Further = append(row.Further, c.Status.Further[k].Groups[i].After)
 		}

@@ -25,15 +25,17 @@ nodeGroups: [{name: a, zone: x, machine: m, size: 2, max: 2}, {name: b, zone: y,
 `
 	baseline := played(groups + "workloads: [{name: web, replicas: 4, requests: {cpu: 1500m}}]\noptions: {maxNodesTotal: 3}")
 	changed := played(groups + "workloads: [{name: web, replicas: 4, requests: {cpu: 1500m}, leave: 1h}]\noptions: {maxNodesTotal: 4}")
-	c := simulate.Compare(baseline, changed, []v1alpha1.ChangedOption{{Name: "maxNodesTotal", Baseline: json.RawMessage("3"), Changed: json.RawMessage("4")}})
+	c := simulate.Compare(baseline, changed, []v1alpha1.ChangedOption{{Name: "maxNodesTotal", Baseline: json.RawMessage("3"),
+		Changed: json.RawMessage("4")}})
 	got := map[string][3]json.Number{}
 	for _, f := range c.Status.Figures {
 		got[f.Name] = [3]json.Number{f.Baseline, f.Changed, f.Difference}
 	}
 	want := map[string][3]json.Number{
 		"nodesOrdered": {"0", "1", "1"}, "nodesRemoved": {"0", "0", "0"}, "nodesAtEnd": {"3", "4", "1"}, "nodesReadyAtMost": {"3", "4", "1"},
-		"nodesOrderedUnused": {"0", "0", "0"}, "nodeHours": {"3", "3.980556", "0.980556"}, "increases": {"0", "1", "1"}, "podsMovedByScaleDown": {"0", "0", "0"},
-		"cloudCalls": {"34", "201", "167"}, "podsEvicted": {"0", "0", "0"},
+		"nodesOrderedUnused": {"0", "0", "0"}, "nodeHours": {"3", "3.980556", "0.980556"}, "increases": {"0", "1", "1"},
+		"podsMovedByScaleDown": {"0", "0", "0"},
+		"cloudCalls":           {"34", "201", "167"}, "podsEvicted": {"0", "0", "0"},
 		"scaleUps": {"0", "1", "1"}, "podsRunning": {"3", "0", "-3"}, "podsPending": {"1", "0", "-1"},
 		"pendingPodSeconds":    {"3600", "70", "-3530"}, // the whole hour, and the minute and a loop until the node is ready
 		"pendingSecondsMedian": {"0", "0", "0"}, "pendingSecondsLongest": {"0", "70", "70"}, "pendingSecondsP99": {"0", "70", "70"},

@@ -93,7 +93,8 @@ func (s *Setup) controllers() []runtime.Object {
 		if len(w.Revisions) > 0 {
 			continue // its controllers are objects of the files
 		}
-		objects = append(objects, controllerObject(metav1.GetControllerOfNoCopy(w.Pod), w.Namespace, map[string]string{appLabel: w.Pod.Labels[appLabel]}))
+		objects = append(objects, controllerObject(metav1.GetControllerOfNoCopy(w.Pod), w.Namespace,
+			map[string]string{appLabel: w.Pod.Labels[appLabel]}))
 	}
 	common := map[string]map[string]string{} // by controller
 	var first []*v1.Pod                      // of each

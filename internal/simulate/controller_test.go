@@ -23,7 +23,8 @@ func TestReplicaSetsDeleteInTheOrderOfTheirController(t *testing.T) {
 		return &node{object: &v1.Node{Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}}}, upSince: epoch}
 	}
 	now := 10 * time.Hour
-	alone, other, crowded, down := nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionFalse)
+	alone, other, crowded, down := nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionTrue),
+		nodeThat(v1.ConditionFalse)
 	on := func(n *node, age, readyFor time.Duration, cost string) pod {
 		return pod{node: n, object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.PodDeletionCost: cost}}},
 			life: &podLife{pending: now - age, report: v1alpha1.PodReport{

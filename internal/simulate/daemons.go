@@ -115,6 +115,9 @@ func carries(daemons []*v1.Pod, p *v1.Pod) bool {
 // asReady returns the node without the taints of a node that starts or does not respond, which daemon sets tolerate.
 func asReady(n *v1.Node) *v1.Node {
 	n = n.DeepCopy()
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeUnreachable })
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool {
+		return t.Key == v1.TaintNodeNotReady ||
+			t.Key == v1.TaintNodeUnreachable
+	})
 	return n
 }

@@ -33,7 +33,8 @@ func wholeDay(groups, pods, kinds int) *Setup {
 	hours := func(from, until int) v1alpha1.FaultWindow {
 		return during(time.Duration(from)*time.Hour, time.Duration(until)*time.Hour)
 	}
-	s.Cloud.Outages = []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: hours(5, 6), Mode: v1alpha1.OutageUnready}, {Zones: []string{"zone-b"}, FaultWindow: hours(15, 16), Mode: v1alpha1.OutageVanish}}
+	s.Cloud.Outages = []v1alpha1.Outage{{Zones: []string{"zone-a"}, FaultWindow: hours(5, 6), Mode: v1alpha1.OutageUnready},
+		{Zones: []string{"zone-b"}, FaultWindow: hours(15, 16), Mode: v1alpha1.OutageVanish}}
 	s.Cloud.StockOuts = []v1alpha1.StockOut{{Zones: []string{"zone-c"}, FaultWindow: hours(8, 10), Mode: v1alpha1.StockOutRefuse}}
 	return s
 }

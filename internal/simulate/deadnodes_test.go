@@ -32,7 +32,8 @@ func (d *deadNode) dump() (nodes, pods string) {
 		status, since, heartbeat, taints, request := "True", 30*24*time.Hour, time.Duration(0), "", "900m"
 		if i == 7 {
 			if status, since, heartbeat, request = d.status, d.dead, d.dead, d.pods; d.tainted {
-				taints = ", taints: [{key: node.kubernetes.io/unreachable, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, effect: NoExecute}]"
+				taints = ", taints: [{key: node.kubernetes.io/unreachable, effect: NoSchedule}, {key: " +
+					"node.kubernetes.io/unreachable, effect: NoExecute}]"
 			}
 		}
 		fmt.Fprintf(&ofNodes, `---

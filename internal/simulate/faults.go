@@ -30,7 +30,8 @@ func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
 	}
 	for _, s := range c.StockOuts {
 		f.all = append(f.all, v1alpha1.FaultReport{
-			Kind: v1alpha1.FaultStockOut, Mode: cmp.Or(s.Mode, v1alpha1.StockOutRefuse), Groups: s.Groups, Zones: s.Zones, FaultWindow: s.FaultWindow,
+			Kind: v1alpha1.FaultStockOut, Mode: cmp.Or(s.Mode, v1alpha1.StockOutRefuse), Groups: s.Groups, Zones: s.Zones,
+			FaultWindow: s.FaultWindow,
 		})
 	}
 	for _, o := range c.Outages {
@@ -40,7 +41,8 @@ func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
 	}
 	for _, call := range c.Calls {
 		f.all = append(f.all, v1alpha1.FaultReport{
-			Kind: v1alpha1.FaultCall, Methods: call.Methods, Groups: call.Groups, Delay: call.Delay, Error: call.Error, FaultWindow: call.FaultWindow,
+			Kind: v1alpha1.FaultCall, Methods: call.Methods, Groups: call.Groups, Delay: call.Delay, Error: call.Error,
+			FaultWindow: call.FaultWindow,
 		})
 	}
 	f.all = append(f.all, reportedShifts(shifts)...)
@@ -88,7 +90,8 @@ func (f *faults) positions(at time.Duration, wanted func(*v1alpha1.FaultReport) 
 }
 
 func (f *faults) strikes(r *v1alpha1.FaultReport, group string) bool {
-	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) || slices.ContainsFunc(f.zonesOf[group], func(zone string) bool { return slices.Contains(r.Zones, zone) })
+	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) ||
+		slices.ContainsFunc(f.zonesOf[group], func(zone string) bool { return slices.Contains(r.Zones, zone) })
 }
 
 // vanishes reports whether an outage removes nodes of a group now.
@@ -118,7 +121,10 @@ func reportedShifts(marks []zonalshift.Mark) []v1alpha1.FaultReport {
 // shiftsNow are the zones that users have shifted away by now.
 func (s *simulation) shiftsNow() []zonalshift.Mark {
 	now := s.clock.Now()
-	marks, _ := partition(s.setup.Shifts, func(m zonalshift.Mark) bool { return !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) })
+	marks, _ := partition(s.setup.Shifts, func(m zonalshift.Mark) bool {
+		return !m.Since.After(now) &&
+			(m.Until.IsZero() || m.Until.After(now))
+	})
 	return marks
 }
 

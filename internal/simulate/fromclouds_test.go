@@ -28,7 +28,8 @@ func cloudDump(t *testing.T, objects []string, names ...string) *simulate.Dump {
 		status += fmt.Sprintf("\n    - {name: %q, health: {minSize: 1, maxSize: %d}}", name, 5+i)
 	}
 	if status != "" {
-		objects = append(objects, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cluster-autoscaler-status}\ndata:\n  status: |\n    nodeGroups:"+status)
+		objects = append(objects,
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cluster-autoscaler-status}\ndata:\n  status: |\n    nodeGroups:"+status)
 	}
 	d := &simulate.Dump{}
 	for item, err := range document.Objects("dump", strings.NewReader(strings.Join(objects, "\n---\n")), document.StreamOptions{}) {
@@ -62,7 +63,8 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 			want:   map[string]int32{"web": 7, "web-api": 5}, empty: 1,
 		},
 		"eksctl": {
-			nodes:  []machine{{name: "n1", zone: "a", labels: "alpha.eksctl.io/nodegroup-name: ng"}, {name: "n2", zone: "a", labels: "alpha.eksctl.io/nodegroup-name: ng-2"}},
+			nodes: []machine{{name: "n1", zone: "a", labels: "alpha.eksctl.io/nodegroup-name: ng"},
+				{name: "n2", zone: "a", labels: "alpha.eksctl.io/nodegroup-name: ng-2"}},
 			status: []string{"eksctl-prod-nodegroup-ng-NodeGroup-1ABC", "eksctl-prod-nodegroup-ng-2-NodeGroup-2ABC"},
 			want:   map[string]int32{"ng": 5, "ng-2": 6},
 		},
@@ -72,12 +74,14 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 				{name: "gke-a-long-cluster-na-pool-1-aaaa-x2", zone: "c", labels: "cloud.google.com/gke-nodepool: pool-1-with-a-long-name"},
 				{name: "gke-a-long-cluster-na-pool-1-bbbb-x3", zone: "b", labels: "cloud.google.com/gke-nodepool: pool-1"},
 			},
-			status: []string{mig + "c/instanceGroups/gke-a-long-cluster-na-pool-1-aaaa-grp", mig + "b/instanceGroups/gke-a-long-cluster-na-pool-1-bbbb-grp", mig + "b/instanceGroups/gke-a-long-cluster-na-pool-1-aaaa-grp"},
-			want:   map[string]int32{"pool-1-with-a-long-name.b": 7, "pool-1-with-a-long-name.c": 5, "pool-1": 6},
+			status: []string{mig + "c/instanceGroups/gke-a-long-cluster-na-pool-1-aaaa-grp", mig +
+				"b/instanceGroups/gke-a-long-cluster-na-pool-1-bbbb-grp", mig + "b/instanceGroups/gke-a-long-cluster-na-pool-1-aaaa-grp"},
+			want: map[string]int32{"pool-1-with-a-long-name.b": 7, "pool-1-with-a-long-name.c": 5, "pool-1": 6},
 		},
 		"AKS": {
 			nodes: []machine{
-				{name: "aks-np-123-vmss000000", zone: "1", labels: "kubernetes.azure.com/agentpool: np", providerID: vmss + "aks-np-123-vmss/virtualMachines/0"},
+				{name: "aks-np-123-vmss000000", zone: "1", labels: "kubernetes.azure.com/agentpool: np", providerID: vmss +
+					"aks-np-123-vmss/virtualMachines/0"},
 				{name: "akswin000000", zone: "1", labels: "kubernetes.azure.com/agentpool: win", providerID: vmss + "akswin/virtualMachines/0"},
 			},
 			status: []string{"akswin", "aks-np-123-vmss"},
@@ -118,8 +122,10 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 		},
 		"more nodes than the maximum": {
 			nodes: []machine{
-				{name: "n1", labels: "hcloud/node-group: w"}, {name: "n2", labels: "hcloud/node-group: w"}, {name: "n3", labels: "hcloud/node-group: w"},
-				{name: "n4", labels: "hcloud/node-group: w"}, {name: "n5", labels: "hcloud/node-group: w"}, {name: "n6", labels: "hcloud/node-group: w"},
+				{name: "n1", labels: "hcloud/node-group: w"}, {name: "n2", labels: "hcloud/node-group: w"},
+				{name: "n3", labels: "hcloud/node-group: w"},
+				{name: "n4", labels: "hcloud/node-group: w"}, {name: "n5", labels: "hcloud/node-group: w"},
+				{name: "n6", labels: "hcloud/node-group: w"},
 			},
 			status: []string{"w"}, want: map[string]int32{"w": 6},
 		},
@@ -148,7 +154,8 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 }
 
 func boundPod(name, node, more string) string {
-	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, %s}, spec: {nodeName: %q, containers: [{name: c, resources: {requests: {cpu: 1}}}]}}", name, more, node)
+	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: default, %s}, spec: {nodeName: %q, "+
+		"containers: [{name: c, resources: {requests: {cpu: 1}}}]}}", name, more, node)
 }
 
 // Nodes come and go between the lists of a dump.
@@ -159,7 +166,8 @@ func TestPodsOfUnknownNodesAreLeftOutWithANote(t *testing.T) {
 		boundPod("here", "n1", ""), boundPod("here", "n1", ""), boundPod("waits", "", ""),
 		boundPod("gone", "n2", ""), boundPod("early", "booting", ""),
 		boundPod("leaving", "n2", `deletionTimestamp: "2026-01-01T00:00:00Z"`),
-		boundPod("mirror", "n2", `annotations: {kubernetes.io/config.mirror: x}, ownerReferences: [{apiVersion: v1, kind: Node, name: n2, uid: u, controller: true}]`),
+		boundPod("mirror", "n2",
+			`annotations: {kubernetes.io/config.mirror: x}, ownerReferences: [{apiVersion: v1, kind: Node, name: n2, uid: u, controller: true}]`),
 		boundPod("agent", "n2", `ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]`),
 	}
 	out, err := cloudDump(t, dump).Scenario(simulate.DumpOptions{Name: "x", Max: 9})
@@ -170,7 +178,8 @@ func TestPodsOfUnknownNodesAreLeftOutWithANote(t *testing.T) {
 		"left out: 1 node without a status.capacity, as before its kubelet has reported it: booting",
 		"left out: 5 pods bound to nodes that are not among those given: booting, n2",
 		"given more than once, of which the first counts: Node n1, Pod default/here",
-		"the bounds of web are unknown, so they are 0 and 9: give --nodes=MIN:MAX:GROUP, or the ConfigMap cluster-autoscaler-status of Cluster Autoscaler",
+		"the bounds of web are unknown, so they are 0 and 9: give --nodes=MIN:MAX:GROUP, or the ConfigMap " +
+			"cluster-autoscaler-status of Cluster Autoscaler",
 	}
 	if diff := cmp.Diff(want, out.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
@@ -180,12 +189,14 @@ func TestPodsOfUnknownNodesAreLeftOutWithANote(t *testing.T) {
 		t.Errorf("%d pods run, want 2", got)
 	}
 
-	setup, err := loadWith(scenario("groupLabel: agentpool\nmachines: [{name: m, resources: {cpu: 4, memory: 8Gi}}]\nnodeGroups: [{name: web, machine: m, max: 3}]\nobjects: [" +
+	setup, err := loadWith(scenario("groupLabel: agentpool\nmachines: [{name: m, resources: {cpu: 4, memory: " +
+		"8Gi}}]\nnodeGroups: [{name: web, machine: m, max: 3}]\nobjects: [" +
 		strings.Join([]string{dump[0], dump[3], dump[6], dump[8]}, ", ") + "]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if note := "left out: 2 pods bound to nodes that are not among those given: n2"; len(setup.Pods) != 1 || len(setup.Notes) != 1 || setup.Notes[0] != note {
+	if note := "left out: 2 pods bound to nodes that are not among those given: n2"; len(setup.Pods) != 1 || len(setup.Notes) != 1 ||
+		setup.Notes[0] != note {
 		t.Errorf("%d pods, notes %q, want 1 and %q", len(setup.Pods), setup.Notes, note)
 	}
 }
@@ -201,7 +212,8 @@ func TestWhatMayNameTheGroupsIsInTheRefusal(t *testing.T) {
 		},
 		"labels": {
 			[]machine{
-				{name: "n1", labels: "tier: web, company.com/pool: a, serial: x1"}, {name: "n2", labels: "tier: api, company.com/pool: b, serial: x2"}, {name: "n3", labels: "tier: api, serial: x3"},
+				{name: "n1", labels: "tier: web, company.com/pool: a, serial: x1"}, {name: "n2", labels: "tier: api, company.com/pool: b, serial: x2"},
+				{name: "n3", labels: "tier: api, serial: x3"},
 			},
 			[]string{"--group-label=company.com/pool (a, b), --group-label=tier (api, web)"},
 		},
@@ -222,7 +234,8 @@ func TestWhatMayNameTheGroupsIsInTheRefusal(t *testing.T) {
 			}
 		}
 	}
-	_, err := cloudDump(t, []string{"{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {agentpool: web}}}"}).Scenario(simulate.DumpOptions{Name: "x"})
+	_, err := cloudDump(t,
+		[]string{"{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {agentpool: web}}}"}).Scenario(simulate.DumpOptions{Name: "x"})
 	if want := "no node has a status.capacity with cpu and memory: n1"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -238,8 +251,10 @@ func TestMachineTypesAndKarpenterAreNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"nodes of web are of several machine types (m5 with cpu 4 and memory 16Gi, m6 with cpu 8 and memory 16Gi): all new ones are played as m5, and a cloud that brings another type brings more or less room",
-		"Karpenter made 1 node: k1; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed; 1 node without the label agentpool: own; they are of no group, so none are added or removed",
+		"nodes of web are of several machine types (m5 with cpu 4 and memory 16Gi, m6 with cpu 8 and memory 16Gi): all new " +
+			"ones are played as m5, and a cloud that brings another type brings more or less room",
+		"Karpenter made 1 node: k1; they keep their pods and take more, but Karpenter itself is not played, so none are added " +
+			"or removed; 1 node without the label agentpool: own; they are of no group, so none are added or removed",
 	}
 	if diff := cmp.Diff(want, out.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
@@ -249,7 +264,8 @@ func TestMachineTypesAndKarpenterAreNoted(t *testing.T) {
 // A status that cannot be read is not silently as good as none.
 func TestAStatusThatCannotBeReadIsNoted(t *testing.T) {
 	out := dumped(t, "time: now\nnodeGroups: []", simulate.DumpOptions{Name: "x", Max: 50})
-	if len(out.Notes) == 0 || !strings.HasPrefix(out.Notes[0], "ConfigMap kube-system/cluster-autoscaler-status is passed over: status of Cluster Autoscaler: time: parsing time") {
+	if len(out.Notes) == 0 || !strings.HasPrefix(out.Notes[0],
+		"ConfigMap kube-system/cluster-autoscaler-status is passed over: status of Cluster Autoscaler: time: parsing time") {
 		t.Errorf("notes %q", out.Notes)
 	}
 }

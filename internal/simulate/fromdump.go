@@ -46,8 +46,10 @@ type DumpBounds struct{ Min, Max int32 }
 
 // KnownGroupLabels are the labels by which clouds name the node group of a node.
 var KnownGroupLabels = []string{
-	"eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "agentpool",
-	"kops.k8s.io/instancegroup", "doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name", "lke.linode.com/pool-id", "ibm-cloud.kubernetes.io/worker-pool-name",
+	"eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
+	"agentpool",
+	"kops.k8s.io/instancegroup", "doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name", "lke.linode.com/pool-id",
+	"ibm-cloud.kubernetes.io/worker-pool-name",
 	"hcloud/node-group", "kubernetes.civo.com/civo-node-pool", "vke.vultr.com/node-pool", "node.exoscale.net/nodepool-id",
 }
 
@@ -229,7 +231,8 @@ func (d *Dump) noGroups(label string) error {
 		text = "no node has the label " + label
 	}
 	if pools.Delete("").Len() > 0 {
-		text += fmt.Sprintf("; Karpenter made the nodes of %s, and Cluster Autoscaler does not resize such nodes: --group-label=%s plays its pools as groups of equal nodes",
+		text += fmt.Sprintf("; Karpenter made the nodes of %s, and Cluster Autoscaler does not resize such nodes: "+
+			"--group-label=%s plays its pools as groups of equal nodes",
 			few(sets.List(pools)), nodegroupset.KarpenterPool)
 	}
 	if len(candidates) == 0 {
@@ -254,7 +257,8 @@ func (d *Dump) addObjects(out *Dumped) {
 	}
 	if len(d.silent) > 0 {
 		slices.Sort(d.silent)
-		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s", spelling.Count(len(d.silent), "node"), few(d.silent)))
+		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s",
+			spelling.Count(len(d.silent), "node"), few(d.silent)))
 	}
 	out.note(lostPodsNote(lost))
 	out.list("given more than once, of which the first counts: ", d.repeated)
@@ -290,7 +294,8 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 	out.list("groups with more nodes than their maximum get no more, and are played with as many as they have: ", above)
 	out.list("groups of control planes keep their size: ", planes)
 	if len(unbounded) > 0 {
-		out.note(fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
+		out.note(fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the "+
+			"ConfigMap %s of Cluster Autoscaler",
 			few(unbounded), o.Max, autoscalerstatus.ConfigMap))
 	}
 	bounded := sets.New(slices.Collect(maps.Values(inStatus))...)
@@ -301,7 +306,8 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 			out.Empty = append(out.Empty, v1alpha1.ScenarioNodeGroup{Name: name, Min: b.Min, Max: &b.Max})
 		}
 	}
-	out.list("Cluster Autoscaler knows groups for which no node was found, so their templates are unknown: they are a comment below nodeGroups, for you to fill in: ", empty)
+	out.list("Cluster Autoscaler knows groups for which no node was found, so their templates are unknown: they are a "+
+		"comment below nodeGroups, for you to fill in: ", empty)
 }
 
 func isControlPlane(n *v1.Node) bool {
@@ -449,7 +455,8 @@ func lostPodsNote(byNode tally) string {
 	if len(byNode) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", spelling.Count(byNode.total(), "pod"), few(slices.Sorted(maps.Keys(byNode))))
+	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", spelling.Count(byNode.total(), "pod"),
+		few(slices.Sorted(maps.Keys(byNode))))
 }
 
 // machinesNote says what it means that a group has nodes of several machine types; empty if it has not.
@@ -463,7 +470,8 @@ func machinesNote(group string, like *v1.Node, nodes []*v1.Node) string {
 	if len(types) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("nodes of %s are of several machine types (%s): all new ones are played as %s, and a cloud that brings another type brings more or less room",
+	return fmt.Sprintf("nodes of %s are of several machine types (%s): all new ones are played as %s, and a cloud that "+
+		"brings another type brings more or less room",
 		group, few(sets.List(types)), like.Labels[v1.LabelInstanceTypeStable])
 }
 
@@ -479,10 +487,13 @@ func straysNote(label string, nodes []*v1.Node) string {
 	}
 	var parts []string
 	if len(karpenter) > 0 {
-		parts = append(parts, fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed", spelling.Count(len(karpenter), "node"), few(karpenter)))
+		parts = append(parts,
+			fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none "+
+				"are added or removed", spelling.Count(len(karpenter), "node"), few(karpenter)))
 	}
 	if len(names) > 0 {
-		parts = append(parts, fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed", spelling.Count(len(names), "node"), label, few(names)))
+		parts = append(parts, fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed",
+			spelling.Count(len(names), "node"), label, few(names)))
 	}
 	return strings.Join(parts, "; ")
 }

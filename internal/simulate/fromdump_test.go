@@ -49,7 +49,8 @@ func dumped(t *testing.T, status string, o simulate.DumpOptions) *simulate.Dumpe
 	}
 	if status != "" {
 		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
-			"metadata": map[string]string{"name": "cluster-autoscaler-status", "namespace": "kube-system"}, "data": map[string]string{"status": status}})
+			"metadata": map[string]string{"name": "cluster-autoscaler-status", "namespace": "kube-system"},
+			"data":     map[string]string{"status": status}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,8 +126,10 @@ func TestBoundsOfAScenarioFromADump(t *testing.T) {
 	const yaml = "time: 2026-06-01 12:00:40 +0000 UTC\nautoscalerStatus: Running\nnodeGroups:\n" +
 		"- name: eks-c5-2xlarge-a-6ac8f0e2\n  health: {status: Healthy, cloudProviderTarget: 7, minSize: 1, maxSize: 9}\n" +
 		"- name: eks-gone-12345678\n  health: {minSize: 0, maxSize: 3}\n"
-	const text = "Cluster-autoscaler status at 2026-06-01 12:00:40 +0000 UTC:\nCluster-wide:\n  Health: Healthy (ready=16 unready=0)\nNodeGroups:\n" +
-		"  Name:        eks-c5-2xlarge-a-6ac8f0e2\n  Health:      Healthy (ready=7 unready=0 registered=7 cloudProviderTarget=7 (minSize=1, maxSize=9))\n" +
+	const text = "Cluster-autoscaler status at 2026-06-01 12:00:40 +0000 UTC:\nCluster-wide:\n  Health: Healthy (ready=16 " +
+		"unready=0)\nNodeGroups:\n" +
+		"  Name:        eks-c5-2xlarge-a-6ac8f0e2\n  Health:      Healthy (ready=7 unready=0 registered=7 " +
+		"cloudProviderTarget=7 (minSize=1, maxSize=9))\n" +
 		"  Name:        eks-gone-12345678\n  Health:      Healthy (ready=0 cloudProviderTarget=0 (minSize=0, maxSize=3))\n"
 	for name, status := range map[string]string{"YAML": yaml, "text": text} {
 		out := dumped(t, status, simulate.DumpOptions{Name: "x", Max: 50, Bounds: map[string]simulate.DumpBounds{"m5-large-b": {Min: 2, Max: 4}}})
@@ -134,7 +137,8 @@ func TestBoundsOfAScenarioFromADump(t *testing.T) {
 		for _, g := range out.Scenario.Spec.NodeGroups {
 			got[g.Name] = [2]int32{g.Min, *g.Max}
 		}
-		want := map[string][2]int32{"c5-2xlarge-a": {1, 9}, "c5-2xlarge-b": {0, 50}, "m5-large-b": {2, 4}, "m5-large-c": {0, 50}, "m5-xlarge-c": {0, 50}}
+		want := map[string][2]int32{"c5-2xlarge-a": {1, 9}, "c5-2xlarge-b": {0, 50}, "m5-large-b": {2, 4}, "m5-large-c": {0, 50},
+			"m5-xlarge-c": {0, 50}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

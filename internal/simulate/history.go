@@ -75,7 +75,8 @@ func (h *history) runs(p *pod) {
 	n.pods++
 	n.report.PodsAtMost = max(n.report.PodsAtMost, n.pods)
 	p.life.on = n
-	p.life.report.Runs = append(p.life.report.Runs, v1alpha1.PodRun{Node: n.report.Name, Span: v1alpha1.Span{From: metav1.Duration{Duration: h.now()}}})
+	p.life.report.Runs = append(p.life.report.Runs,
+		v1alpha1.PodRun{Node: n.report.Name, Span: v1alpha1.Span{From: metav1.Duration{Duration: h.now()}}})
 }
 
 // unbound ends a pod's time on a node, as the pod loses it or the node does not respond any more.
@@ -149,7 +150,8 @@ func (s *simulation) observe() {
 	}
 	waiting, ready := len(s.cluster.waiting()), s.cluster.readyNodes()
 	row := v1alpha1.HistoryRow{
-		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting - len(s.cluster.stranded()), Pending: waiting, Nodes: ready.total(),
+		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting - len(s.cluster.stranded()), Pending: waiting,
+		Nodes:       ready.total(),
 		CostPerHour: s.costPerHour(),
 	}
 	for i := range state {

@@ -163,7 +163,8 @@ func TestNodesLiveInOrder(t *testing.T) {
 		alive := map[string]int{}
 		for _, n := range status.Nodes {
 			times := []time.Duration{}
-			for _, at := range []*time.Duration{durationIfGiven(n.Ordered), durationIfGiven(n.Created), durationIfGiven(n.Ready), durationIfGiven(n.Gone)} {
+			for _, at := range []*time.Duration{durationIfGiven(n.Ordered), durationIfGiven(n.Created), durationIfGiven(n.Ready),
+				durationIfGiven(n.Gone)} {
 				if at != nil {
 					times = append(times, *at)
 				}

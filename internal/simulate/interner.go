@@ -56,7 +56,8 @@ func running(p *v1.Pod) v1.PodStatus {
 			out.Conditions = append(out.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
 	}
-	held := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true})
+	held := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true})
 	if equality.Semantic.DeepEqual(held, resource.PodRequests(p, resource.PodResourcesOptions{})) {
 		return out // almost always
 	}

@@ -49,7 +49,8 @@ spec:
 		if d.boot[name] != "" {
 			boot = d.boot[name]
 		}
-		fmt.Fprintf(&b, "  - {name: %s, zone: zone-%s, machine: m, max: %d, bootTime: %s, labels: {bought: %s}}\n", name, name[len(name)-1:], d.max, boot, name[:len(name)-2])
+		fmt.Fprintf(&b, "  - {name: %s, zone: zone-%s, machine: m, max: %d, bootTime: %s, labels: {bought: %s}}\n", name, name[len(name)-1:],
+			d.max, boot, name[:len(name)-2])
 	}
 	fmt.Fprintf(&b, "  workloads:\n  - name: web\n    replicas: 0\n    requests: {cpu: 1500m, memory: 1Gi}\n")
 	if d.pinned {
@@ -103,7 +104,8 @@ func ordersOf(report *v1alpha1.ScenarioReport) orders {
 // the deadline, no node is ordered more than twice, and a member that is late gets few orders.
 func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := deadlineScenario{policy: rapid.SampledFrom([]string{"Priority", "Proportional"}).Draw(t, "policy"), max: 40, boot: map[string]string{}}
+		d := deadlineScenario{policy: rapid.SampledFrom([]string{"Priority", "Proportional"}).Draw(t, "policy"), max: 40,
+			boot: map[string]string{}}
 		for _, name := range []string{"spot-a", "spot-b"} {
 			switch rapid.SampledFrom([]string{"well", "slow", "never", "for a while"}).Draw(t, name) {
 			case "slow":
@@ -112,7 +114,8 @@ func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 				d.faults = append(d.faults, fmt.Sprintf("{groups: [%s], mode: Silent}", name))
 			case "for a while":
 				from := rapid.IntRange(0, 60).Draw(t, name+" from")
-				d.faults = append(d.faults, fmt.Sprintf("{groups: [%s], mode: Silent, from: %dm, until: %dm}", name, from, from+rapid.IntRange(1, 120).Draw(t, name+" for")))
+				d.faults = append(d.faults, fmt.Sprintf("{groups: [%s], mode: Silent, from: %dm, until: %dm}", name, from,
+					from+rapid.IntRange(1, 120).Draw(t, name+" for")))
 			}
 		}
 		at, pods := 0, 0
@@ -132,7 +135,8 @@ func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 		// Both spot members may be late one after the other, and one that brings its nodes just at the
 		// deadline once more: those are kept, though others have been ordered.
 		if s := report.Status; s.Pending > 0 || got.kept() > 2*pods || s.PendingTime.Longest.Duration > 17*time.Minute {
-			t.Fatalf("%d pending, %s at most, %d nodes ordered for %d pods\n%s", s.Pending, s.PendingTime.Longest.Duration, got.kept(), pods, describe(report))
+			t.Fatalf("%d pending, %s at most, %d nodes ordered for %d pods\n%s", s.Pending, s.PendingTime.Longest.Duration, got.kept(), pods,
+				describe(report))
 		}
 		// A member that was well gets all pods that arrive until its nodes are known to be late.
 		arrived := 0
@@ -179,7 +183,8 @@ func TestLateCapacityThatNothingElseReplaces(t *testing.T) {
 			givenUp:  map[string]int{"spot-a": 2, "spot-b": 2}, longest: 6*time.Minute + 11*time.Second,
 		},
 		"the pods run on spot only": {
-			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}, pinned: true}, longest: 8*time.Minute + 30*time.Second,
+			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}, pinned: true},
+			longest:  8*time.Minute + 30*time.Second,
 		},
 		"the pods run on spot only, of which one zone is well": {
 			scenario: deadlineScenario{max: 10, boot: map[string]string{"spot-a": "8m"}, pinned: true},

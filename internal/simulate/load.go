@@ -103,7 +103,8 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Mode, l.setup.Seed, l.setup.Salvo = Mode(s.Autoscaler.Mode), s.Options.RandomSeed, s.Options.SalvoScaleUp
 	l.setup.Expect = s.Expect
 	if s.Options.MaxNodegroupBinpackingDuration != nil {
-		l.note("maxNodegroupBinpackingDuration cuts nothing: estimates take no virtual time, and how long they take in life depends on the machine; maxNodesPerScaleup bounds them here")
+		l.note("maxNodegroupBinpackingDuration cuts nothing: estimates take no virtual time, and how long they take in life " +
+			"depends on the machine; maxNodesPerScaleup bounds them here")
 	}
 	for _, read := range []func() error{l.readScheduler, l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
 		if err := read(); err != nil {
@@ -200,7 +201,8 @@ func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGr
 			repeated = append(repeated, t.group)
 		case counts[t.group] > 2:
 		case taken:
-			l.add(&field.Error{Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: t.group, Detail: "the node group of " + file + " already exists"})
+			l.add(&field.Error{Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: t.group, Detail: "the node group of " + file +
+				" already exists"})
 		default:
 			once = append(once, t)
 		}
@@ -210,8 +212,9 @@ func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGr
 		if len(repeated) > 1 {
 			others = fmt.Sprintf(" and %s more than once", spelling.Count(len(repeated)-1, "other"))
 		}
-		l.add(field.Invalid(at.Child("file"), file, fmt.Sprintf("lists node group %s %d times%s: give one node for each group, and the nodes of a cluster in nodesFrom",
-			repeated[0], counts[repeated[0]], others)))
+		l.add(field.Invalid(at.Child("file"), file,
+			fmt.Sprintf("lists node group %s %d times%s: give one node for each group, and the nodes of a cluster in nodesFrom",
+				repeated[0], counts[repeated[0]], others)))
 	}
 	return once
 }
@@ -384,12 +387,14 @@ func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 	}
 	l.setup.DerivedDaemonSets = sets.New(names...)
 	l.setup.DaemonSets = append(l.setup.DaemonSets, derived...)
-	l.note(fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
+	l.note(fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add "+
+		"the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
 }
 
 // known are the names that quotas, faults and expectations may use.
 func (l *loader) known() known {
-	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string](), values: map[string]sets.Set[string]{}}
+	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string](),
+		values: map[string]sets.Set[string]{}}
 	for _, g := range l.setup.Cloud.Groups {
 		k.zones.Insert(g.ZoneNames()...)
 		for key, value := range g.Template.Node.Labels {

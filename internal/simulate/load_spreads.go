@@ -23,7 +23,8 @@ func (l *loader) readSpreads() {
 		object := l.spec.WorkloadSpreads[i]
 		object.Namespace = orDefault(object.Namespace)
 		object.Status = v1alpha1.WorkloadSpreadStatus{}
-		l.setup.Spreads = append(l.setup.Spreads, Spread{Object: &object, Workload: l.target(&object, specPath.Child("workloadSpreads").Index(i))})
+		l.setup.Spreads = append(l.setup.Spreads, Spread{Object: &object,
+			Workload: l.target(&object, specPath.Child("workloadSpreads").Index(i))})
 	}
 }
 
@@ -101,7 +102,8 @@ func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int
 		named := *w
 		named.Name = set.Name
 		w.Revisions = append(w.Revisions, Revision{
-			Pod: ownPod(&named, &set.Spec.Template, "apps/v1"), Hash: set.Spec.Template.Labels[hashLabel], Replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
+			Pod: ownPod(&named, &set.Spec.Template, "apps/v1"), Hash: set.Spec.Template.Labels[hashLabel],
+			Replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
 		})
 	}
 	if len(owned) == 0 {

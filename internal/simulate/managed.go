@@ -385,7 +385,8 @@ func (s *simulation) narratePods(m *managed, created, gone []*pod) {
 	s.tell(m, gone, v1alpha1.RowPods, v1alpha1.PodsLeft, "left").Pending = &pending
 	s.tell(m, created, v1alpha1.RowPods, v1alpha1.PodsArrived, "arrived").Pending = &pending
 	if m.refused > 0 {
-		row := s.timeline.once(s.elapsed(), v1alpha1.RowPods, fmt.Sprintf("%s of %s refused: %s", spelling.Count(m.refused, "pod"), m.label(), m.refusal))
+		row := s.timeline.once(s.elapsed(), v1alpha1.RowPods, fmt.Sprintf("%s of %s refused: %s", spelling.Count(m.refused, "pod"), m.label(),
+			m.refusal))
 		row.Reason, row.Workload, row.Pods = v1alpha1.PodsRefused, m.key(), m.refused
 	}
 }

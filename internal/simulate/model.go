@@ -103,7 +103,8 @@ func (m *model) options() (autoscaler.Options, error) {
 		out.Balance, out.MaxNodesPerScale = false, cmp.Or(out.MaxNodesPerScale, 1)
 	}
 	if setup.mode() == Linked && out.Balance {
-		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
+		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit,
+			MaxBalanceDeferral: o.MaxBalanceDeferral}
 	}
 	out.Before135, out.Before136 = setup.before(v135), setup.before(v136)
 	out.Checker = m.s.checker
@@ -136,7 +137,8 @@ func (m *model) Nodes() []predicates.Node {
 	for _, mark := range marks {
 		at := slices.IndexFunc(nodes, func(n predicates.Node) bool { return nodegroupset.ZoneOf(n.Node) == mark.Value })
 		if at < 0 {
-			m.s.timeline.once(m.s.elapsed(), v1alpha1.RowWarning, fmt.Sprintf("zone %s has no node to annotate, so a linked build does not know that it is shifted away", mark.Value))
+			m.s.timeline.once(m.s.elapsed(), v1alpha1.RowWarning,
+				fmt.Sprintf("zone %s has no node to annotate, so a linked build does not know that it is shifted away", mark.Value))
 			continue
 		}
 		marked := *nodes[at].Node

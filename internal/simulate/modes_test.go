@@ -59,8 +59,10 @@ func TestWhatModesOrder(t *testing.T) {
 		sizes    map[simulate.Mode]string // sorted where chance decides which group gets more
 		sorted   bool
 	}{
-		{"proposal-example", map[simulate.Mode]string{simulate.Stock: "4 4 6", simulate.Expander: "4 4 6", simulate.Linked: "4 4 6", simulate.Sidecar: "4 4 6"}, false},
-		{"zones-from-zero", map[simulate.Mode]string{simulate.Stock: "3 4 4", simulate.Expander: "3 4 4", simulate.Linked: "3 4 4", simulate.Sidecar: "3 4 4"}, true},
+		{"proposal-example", map[simulate.Mode]string{simulate.Stock: "4 4 6", simulate.Expander: "4 4 6", simulate.Linked: "4 4 6",
+			simulate.Sidecar: "4 4 6"}, false},
+		{"zones-from-zero", map[simulate.Mode]string{simulate.Stock: "3 4 4", simulate.Expander: "3 4 4", simulate.Linked: "3 4 4",
+			simulate.Sidecar: "3 4 4"}, true},
 		{"label-noise", map[simulate.Mode]string{simulate.Expander: "3 3 3", simulate.Linked: "3 3 3", simulate.Sidecar: "3 3 3"}, true},
 		{"headroom", map[simulate.Mode]string{simulate.Linked: "5 1 1", simulate.Sidecar: "5 1 1"}, false},
 		{"spread-one-round", map[simulate.Mode]string{simulate.Expander: "6 6 6", simulate.Linked: "6 6 6", simulate.Sidecar: "6 6 6"}, true},
@@ -105,7 +107,8 @@ func TestPodsThatAreNewWait(t *testing.T) {
 // TestReleases: before 1.36 a target size stays as it is when nodes do not come.
 func TestReleases(t *testing.T) {
 	for version, repaired := range map[string]bool{"1.34": false, "1.35": false, "1.36": true} {
-		setup, err := loadWith(scenario("autoscaler: {mode: stock, version: \"" + version + "\"}\nduration: 16m\nworkloads: [{name: w, replicas: 2, requests: {cpu: 1500m}}]\n" +
+		setup, err := loadWith(scenario("autoscaler: {mode: stock, version: \"" + version +
+			"\"}\nduration: 16m\nworkloads: [{name: w, replicas: 2, requests: {cpu: 1500m}}]\n" +
 			"faults: {stockOuts: [{zones: [z], mode: Silent}]}"))
 		if err != nil {
 			t.Fatal(err)

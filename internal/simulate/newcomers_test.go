@@ -36,14 +36,16 @@ func TestHowManyNodesAWorkloadNeeds(t *testing.T) {
 		manifest string
 		nodes    int // ordered, beside the one that is there
 	}{
-		"Deployment":           {"apiVersion: apps/v1\nkind: Deployment\n" + head + "{replicas: 4, " + spec + "}", 3},
-		"Deployment of one":    {"apiVersion: apps/v1\nkind: Deployment\n" + head + "{" + spec + "}", 0},
-		"ReplicaSet":           {"apiVersion: apps/v1\nkind: ReplicaSet\n" + head + "{replicas: 3, " + spec + "}", 2},
-		"StatefulSet":          {"apiVersion: apps/v1\nkind: StatefulSet\n" + head + "{replicas: 3, serviceName: w, " + spec + "}", 2},
-		"Job":                  {"apiVersion: batch/v1\nkind: Job\n" + head + "{parallelism: 5, completions: 3, template: " + pod + "}", 2},
-		"CronJob":              {"apiVersion: batch/v1\nkind: CronJob\n" + head + "{schedule: '* * * * *', jobTemplate: {spec: {parallelism: 2, template: " + pod + "}}}", 1},
-		"Deployment of none":   {"apiVersion: apps/v1\nkind: Deployment\n" + head + "{replicas: 0, " + spec + "}", 0},
-		"Pod, and one by list": {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: w}, spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}}]", 0},
+		"Deployment":        {"apiVersion: apps/v1\nkind: Deployment\n" + head + "{replicas: 4, " + spec + "}", 3},
+		"Deployment of one": {"apiVersion: apps/v1\nkind: Deployment\n" + head + "{" + spec + "}", 0},
+		"ReplicaSet":        {"apiVersion: apps/v1\nkind: ReplicaSet\n" + head + "{replicas: 3, " + spec + "}", 2},
+		"StatefulSet":       {"apiVersion: apps/v1\nkind: StatefulSet\n" + head + "{replicas: 3, serviceName: w, " + spec + "}", 2},
+		"Job":               {"apiVersion: batch/v1\nkind: Job\n" + head + "{parallelism: 5, completions: 3, template: " + pod + "}", 2},
+		"CronJob": {"apiVersion: batch/v1\nkind: CronJob\n" + head +
+			"{schedule: '* * * * *', jobTemplate: {spec: {parallelism: 2, template: " + pod + "}}}", 1},
+		"Deployment of none": {"apiVersion: apps/v1\nkind: Deployment\n" + head + "{replicas: 0, " + spec + "}", 0},
+		"Pod, and one by list": {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: w}, spec: " +
+			"{containers: [{name: c, resources: {requests: {cpu: 3}}}]}}]", 0},
 	} {
 		report := played(t, withNew(t, tc.manifest).Scenario)
 		if got := report.Status.NodesOrdered; got != tc.nodes || report.Status.Pending > 0 {
@@ -68,8 +70,10 @@ func TestTheStoryOfAPod(t *testing.T) {
 		}
 		return rows
 	}
-	if diff := cmp.Diff([]string{"pending: waits for a node", "unhelped: fit no node group: Insufficient cpu (wants 30, free 4 of 4 allocatable; 1 group)",
-		"group: web: does not take it: Insufficient cpu (wants 30, free 4 of 4 allocatable)", "end: still pending"}, story("default/huge")); diff != "" {
+	if diff := cmp.Diff([]string{"pending: waits for a node",
+		"unhelped: fit no node group: Insufficient cpu (wants 30, free 4 of 4 allocatable; 1 group)",
+		"group: web: does not take it: Insufficient cpu (wants 30, free 4 of 4 allocatable)", "end: still pending"},
+		story("default/huge")); diff != "" {
 		t.Errorf("huge (-want +got):\n%s", diff)
 	}
 	helped := strings.Join(story("w-added-2"), "\n")

@@ -138,7 +138,8 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions) *removal.Options {
 		share, _ := parseThreshold(text.String()) // checked by Validate
 		return &share
 	}
-	out.UtilizationThreshold, out.GPUUtilizationThreshold = threshold(o.ScaleDownUtilizationThreshold), threshold(o.ScaleDownGPUUtilizationThreshold)
+	out.UtilizationThreshold, out.GPUUtilizationThreshold = threshold(o.ScaleDownUtilizationThreshold),
+		threshold(o.ScaleDownGPUUtilizationThreshold)
 	out.MaxParallelism, out.MaxDrainParallelism = int(ptr.Deref(o.MaxScaleDownParallelism, 0)), int(ptr.Deref(o.MaxDrainParallelism, 0))
 	return out
 }
@@ -163,11 +164,15 @@ func durationIfGiven(d *metav1.Duration) *time.Duration {
 func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Options, field.ErrorList) {
 	out := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels, DisabledPacks: o.DisabledLabelPacks}
 	var errs field.ErrorList
-	for _, err := range out.SetRatios(o.MemoryDifferenceRatio.String(), o.MaxAllocatableDifferenceRatio.String(), o.MaxFreeDifferenceRatio.String()) {
+	for _, err := range out.SetRatios(o.MemoryDifferenceRatio.String(), o.MaxAllocatableDifferenceRatio.String(),
+		o.MaxFreeDifferenceRatio.String()) {
 		errs = append(errs, field.Invalid(at.Child(err.Path), err.Value, err.Reason))
 	}
 	if _, err := nodegroupset.NewIndex(out); err != nil {
-		errs = append(errs, refusedOption(at, err, func(path string) string { return strings.Replace(path, "disabledPacks", "disabledLabelPacks", 1) }))
+		errs = append(errs, refusedOption(at, err, func(path string) string {
+			return strings.Replace(path, "disabledPacks", "disabledLabelPacks",
+				1)
+		}))
 	}
 	return out, errs
 }

@@ -29,7 +29,8 @@ func TestNoPodWaitsThatCouldPreempt(t *testing.T) {
 			for _, p := range s.cluster.schedulable() {
 				found, err := s.checker.Preemptor().Find(s.cluster.seen(), open, p.object, s.cluster.statuses())
 				if err != nil || found != nil {
-					t.Fatalf("+%s: %s of priority %d waits, though %v would make room: %v", s.elapsed(), p.object.Name, corev1.PodPriority(p.object), found, err)
+					t.Fatalf("+%s: %s of priority %d waits, though %v would make room: %v", s.elapsed(), p.object.Name, corev1.PodPriority(p.object),
+						found, err)
 				}
 			}
 		})
@@ -43,5 +44,6 @@ func TestNoPodWaitsThatCouldPreempt(t *testing.T) {
 }
 
 func most(pods []*pod) int32 {
-	return corev1.PodPriority(slices.MaxFunc(pods, func(a, b *pod) int { return int(corev1.PodPriority(a.object) - corev1.PodPriority(b.object)) }).object)
+	return corev1.PodPriority(slices.MaxFunc(pods,
+		func(a, b *pod) int { return int(corev1.PodPriority(a.object) - corev1.PodPriority(b.object)) }).object)
 }

@@ -24,7 +24,8 @@ func TestPreemption(t *testing.T) {
 		},
 		"expendable ones are not": {
 			class: "value: -100", pending: 2, rows: []string{
-				"left-alone default/pause-1 and 1 more like it: expendable: its priority of -100 is below the cutoff of -10 (expendablePodsPriorityCutoff)",
+				"left-alone default/pause-1 and 1 more like it: expendable: its priority of -100 is below the cutoff of -10 " +
+					"(expendablePodsPriorityCutoff)",
 				"pods 2 pods preempted by default/web-1 and 1 more like it",
 			}, longest: "0s",
 		},
@@ -59,7 +60,8 @@ func TestPreemption(t *testing.T) {
 				"{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: meek}, value: 7, preemptionPolicy: Never}",
 			}, c.objects...)
 			for _, n := range []string{"n1", "n2", "n3"}[:2+min(1, len(c.objects))] {
-				objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {group: a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}}}`, n))
+				objects = append(objects,
+					fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {group: a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}}}`, n))
 			}
 			setup, err := load("x.yaml", []byte(scenario(fmt.Sprintf(`groupLabel: group
 machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]
@@ -68,7 +70,8 @@ objects:
 - %s
 workloads:
 - {name: pause, replicas: 2, template: {spec: {priorityClassName: low, containers: [{name: c, resources: {requests: {cpu: 1500m}}}]}}}
-- {name: web, replicas: 2, arrive: 1m, template: {spec: {%scontainers: [{name: c, resources: {requests: {cpu: 1500m}}}]}}}`, strings.Join(objects, "\n- "), c.web))))
+- {name: web, replicas: 2, arrive: 1m, template: {spec: {%scontainers: [{name: c, resources: {requests: {cpu: 1500m}}}]}}}`,
+				strings.Join(objects, "\n- "), c.web))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,8 +82,10 @@ workloads:
 					rows = append(rows, row.What+" "+row.Text)
 				}
 			}
-			if !slices.Equal(rows, c.rows) || status.NodesOrdered != c.ordered || status.Pending != c.pending || status.PendingTime.Longest.Duration.String() != c.longest {
-				t.Errorf("%d nodes ordered, %d pods pending, longest wait %s:\n%s\nwant %d, %d, %s:\n%s", status.NodesOrdered, status.Pending, status.PendingTime.Longest.Duration,
+			if !slices.Equal(rows, c.rows) || status.NodesOrdered != c.ordered || status.Pending != c.pending ||
+				status.PendingTime.Longest.Duration.String() != c.longest {
+				t.Errorf("%d nodes ordered, %d pods pending, longest wait %s:\n%s\nwant %d, %d, %s:\n%s", status.NodesOrdered, status.Pending,
+					status.PendingTime.Longest.Duration,
 					strings.Join(rows, "\n"), c.ordered, c.pending, c.longest, strings.Join(c.rows, "\n"))
 			}
 		})

@@ -33,7 +33,8 @@ func (l *loader) prioritize() {
 		l.prioritizeBy(&set.Spec.Template.Spec, missing)
 	}
 	if names := slices.Sorted(maps.Keys(missing)); len(names) > 0 {
-		l.note(fmt.Sprintf("the files have no priority class %s, so pods of it count with priority 0: put the output of kubectl get priorityclasses into a file of podsFrom",
+		l.note(fmt.Sprintf("the files have no priority class %s, so pods of it count with priority 0: put the output of "+
+			"kubectl get priorityclasses into a file of podsFrom",
 			strings.Join(names, ", ")))
 	}
 }

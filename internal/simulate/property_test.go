@@ -330,7 +330,8 @@ func checkMoved(t *rapid.T, s *simulation, running, left map[*pod]*node) {
 		}
 		random.Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
 	}
-	t.Fatalf("+%s: %s ran, and now it waits: there is no place for all %d pods of the nodes that are gone", s.elapsed(), waits.object.Name, len(moved))
+	t.Fatalf("+%s: %s ran, and now it waits: there is no place for all %d pods of the nodes that are gone", s.elapsed(), waits.object.Name,
+		len(moved))
 }
 
 // fits reports whether all pods find places, one after the other.

@@ -177,7 +177,8 @@ func (r *fleetResults) sum(name string, got, alone float64) {
 }
 
 // compare counts which of two runs is worse, and adds for how many hours pods ran.
-func (r *fleetResults) compare(kind *fleetKind, got *v1alpha1.ScenarioReportStatus, alone []*v1alpha1.ScenarioReportStatus, slack time.Duration) {
+func (r *fleetResults) compare(kind *fleetKind, got *v1alpha1.ScenarioReportStatus, alone []*v1alpha1.ScenarioReportStatus,
+	slack time.Duration) {
 	if kind.worse(got, alone[:1], slack) != "" {
 		r.worse++
 	}
@@ -256,7 +257,8 @@ func startsLater(got *v1alpha1.ScenarioReportStatus, alone []*v1alpha1.ScenarioR
 	for _, pods := range slices.Sorted(maps.Keys(runs)) {
 		for i, at := range runs[pods][:min(len(runs[pods]), len(latest[pods]))] {
 			if late := at - latest[pods][i]; late > worst {
-				worst, text = late, fmt.Sprintf("%d of %d %s got room after %s, alone after %s at the latest", i+1, len(runs[pods]), pods, at, latest[pods][i])
+				worst, text = late, fmt.Sprintf("%d of %d %s got room after %s, alone after %s at the latest", i+1, len(runs[pods]), pods, at,
+					latest[pods][i])
 			}
 		}
 	}

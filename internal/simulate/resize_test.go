@@ -34,7 +34,8 @@ func TestResizedPodsHoldWhatTheSchedulerSays(t *testing.T) {
 			}
 		}
 		freed := newInterner().pod(p, true)
-		if held := resource.PodRequests(freed, options); !equality.Semantic.DeepEqual(held, resource.PodRequests(p, resource.PodResourcesOptions{})) {
+		if held := resource.PodRequests(freed, options); !equality.Semantic.DeepEqual(held,
+			resource.PodRequests(p, resource.PodResourcesOptions{})) {
 			t.Fatalf("unbound, it holds %v", held)
 		}
 	})
@@ -68,7 +69,8 @@ func drawResized(t *rapid.T) *v1.Pod {
 		p.Status.Resources, p.Status.AllocatedResources = &v1.ResourceRequirements{Requests: cpu("pod actual")}, cpu("pod allocated")
 	}
 	if reason := rapid.SampledFrom([]string{"", v1.PodReasonInfeasible, v1.PodReasonDeferred}).Draw(t, "pending"); reason != "" {
-		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}, {Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: reason, Message: "x"}}
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue},
+			{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: reason, Message: "x"}}
 	}
 	return p
 }

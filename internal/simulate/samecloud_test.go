@@ -129,7 +129,8 @@ func TestAWordOfAnotherCloudMatters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"templates.yaml": nodeYAML("a", "z1", ids[0], "agentpool: a") + nodeYAML("b", "z2", ids[1], "agentpool: b")}
-			report := run(t, loadFiles(t, scenario("nodeGroupsFrom: [{file: templates.yaml, max: 9}]\nworkloads: [{name: w, replicas: 4, requests: {cpu: 1500m}}]"), files))
+			report := run(t, loadFiles(t,
+				scenario("nodeGroupsFrom: [{file: templates.yaml, max: 9}]\nworkloads: [{name: w, replicas: 4, requests: {cpu: 1500m}}]"), files))
 			if len(report.Status.Sets) != 2 {
 				t.Errorf("sets %v", report.Status.Sets)
 			}

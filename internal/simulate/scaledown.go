@@ -86,7 +86,8 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 		row.Groups, row.Nodes, row.Pods = shrunk, nodes, moved
 	}
 	for _, d := range down.Drains {
-		row := s.timeline.onceOf(at, v1alpha1.RowWaiting, d.Node, fmt.Sprintf("%s of %s is drained as budgets allow: %s", d.Node, d.Group, d.Held))
+		row := s.timeline.onceOf(at, v1alpha1.RowWaiting, d.Node, fmt.Sprintf("%s of %s is drained as budgets allow: %s", d.Node, d.Group,
+			d.Held))
 		row.Reason, row.Groups = d.Held, []v1alpha1.GroupChange{{Name: d.Group}}
 	}
 	for _, a := range down.Attempts {
@@ -96,7 +97,8 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 			row.Error, row.Faults = a.Err.Error(), s.faults.behind(at, a.Err, a.Group)
 		}
 	}
-	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.Decision.Nodes, func(o removal.NodeOutcome) bool { return o.Outcome == removal.NodeLeaving })
+	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.Decision.Nodes,
+		func(o removal.NodeOutcome) bool { return o.Outcome == removal.NodeLeaving })
 	for _, o := range down.Decision.Nodes {
 		if stands && o.Outcome == removal.WaitsForLevel {
 			row := s.timeline.once(at, v1alpha1.RowWaiting, fmt.Sprintf("%s has unneeded nodes, but %s has to shrink first", o.Group, o.Behind))

@@ -48,7 +48,8 @@ func fallen(seed uint64, balancing bool) *Setup {
 				s.Pods = append(s.Pods, &v1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", len(s.Pods)), OwnerReferences: web.Pod.OwnerReferences},
 					Spec: v1.PodSpec{NodeName: fmt.Sprintf("%s-%04d", name, i+1), Containers: []v1.Container{{Name: "main",
-						Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(size, resource.DecimalSI)}}}}},
+						Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(size,
+							resource.DecimalSI)}}}}},
 				})
 			}
 		}

@@ -99,7 +99,8 @@ func (n *node) asSeenByScheduler() *v1.Node {
 	}
 	if n.avoids != n.object {
 		marked := *n.object
-		marked.Spec.Taints = append(slices.Clip(marked.Spec.Taints), v1.Taint{Key: template.DeletionCandidateTaint, Effect: v1.TaintEffectPreferNoSchedule})
+		marked.Spec.Taints = append(slices.Clip(marked.Spec.Taints),
+			v1.Taint{Key: template.DeletionCandidateTaint, Effect: v1.TaintEffectPreferNoSchedule})
 		n.avoid, n.avoids = &marked, n.object
 	}
 	return n.avoid
@@ -143,7 +144,8 @@ func (s *simulation) preempt(pending []*pod) (preempting []*pod, err error) {
 	s.cluster.leaveQueue((*pod).runs)
 	s.stirred, s.reshuffle = true, true // the others may run elsewhere
 	first := preempting[0].object
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s preempted by %s", spelling.Count(victims, "pod"), moreLikeIt(first.Namespace+"/"+first.Name, len(preempting)))
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s preempted by %s", spelling.Count(victims, "pod"),
+		moreLikeIt(first.Namespace+"/"+first.Name, len(preempting)))
 	row.Reason, row.Pods, row.Example = v1alpha1.PodsPreempted, victims, first.Namespace+"/"+first.Name
 	return preempting, nil
 }

@@ -34,21 +34,24 @@ nodeGroups:
 - {name: c, zone: c, machine: m, size: 1, max: 9}
 options: {balanceSimilarNodeGroups: false, expander: priority, priorities: {"10": [a]}` + options + `}
 ` + pods
-	text := "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario\nmetadata: {name: test}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ") + "\n"
+	text := "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario\nmetadata: {name: test}\nspec:\n  " +
+		strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ") + "\n"
 	docs, err := document.Read("s.yaml", strings.NewReader(text), document.Options{Kinds: simulate.Kinds()})
 	if err != nil {
 		return nil, err
 	}
 	files := fstest.MapFS{
 		"scheduler.yaml": {Data: []byte(zoneByDefault)},
-		"two.yaml":       {Data: []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: a}, {schedulerName: b}]\n")},
+		"two.yaml": {Data: []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: " +
+			"KubeSchedulerConfiguration\nprofiles: [{schedulerName: a}, {schedulerName: b}]\n")},
 		"pods.yaml": {Data: []byte(strings.Repeat(`apiVersion: v1
 kind: Pod
 metadata: {namespace: default, name: web-N, labels: {app: web}}
 spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}
 ---
 `, 6))},
-		"services.yaml": {Data: []byte("apiVersion: v1\nkind: Service\nmetadata: {namespace: default, name: web}\nspec: {selector: {app: web}}\n")},
+		"services.yaml": {Data: []byte("apiVersion: v1\nkind: Service\nmetadata: {namespace: default, name: web}\nspec: " +
+			"{selector: {app: web}}\n")},
 	}
 	for i := range 6 {
 		files["pods.yaml"].Data = []byte(strings.Replace(string(files["pods.yaml"].Data), "web-N", "web-"+string(rune('0'+i)), 1))
@@ -68,7 +71,8 @@ spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}
 func TestDefaultSpreadConstraintsCountInScaleUp(t *testing.T) {
 	const workload = "workloads: [{name: web, namespace: default, replicas: 6, requests: {cpu: 3}}]"
 	const pods, service = "podsFrom: [{file: pods.yaml}]", "\nstorageFrom: [{file: services.yaml}]"
-	inline := ", schedulerConfig: {" + strings.Join(strings.Fields(`apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration,
+	inline := ", schedulerConfig: {" +
+		strings.Join(strings.Fields(`apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration,
 		profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List,
 		defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}}]}]`), " ") + "}"
 	for _, tc := range []struct{ name, options, pods, want string }{
@@ -92,11 +96,13 @@ func TestDefaultSpreadConstraintsCountInScaleUp(t *testing.T) {
 
 func TestASchedulerConfigurationIsChecked(t *testing.T) {
 	for options, want := range map[string]string{
-		"two.yaml":             `spec.options.schedulerConfig: Invalid value: "two.yaml": invalid scheduler configuration: 2 profiles, want one`,
-		"missing.yaml":         `spec.options.schedulerConfig: Invalid value: "missing.yaml": no such file`,
-		"services.yaml":        `spec.options.schedulerConfig: Invalid value: "services.yaml": invalid scheduler configuration`,
-		"[]":                   "spec.options.schedulerConfig: Invalid value: must be a KubeSchedulerConfiguration, or the name of a file that holds one",
-		`""`:                   "spec.options.schedulerConfig: Invalid value: must be a KubeSchedulerConfiguration, or the name of a file that holds one",
+		"two.yaml":      `spec.options.schedulerConfig: Invalid value: "two.yaml": invalid scheduler configuration: 2 profiles, want one`,
+		"missing.yaml":  `spec.options.schedulerConfig: Invalid value: "missing.yaml": no such file`,
+		"services.yaml": `spec.options.schedulerConfig: Invalid value: "services.yaml": invalid scheduler configuration`,
+		"[]": "spec.options.schedulerConfig: Invalid value: must be a KubeSchedulerConfiguration, or the " +
+			"name of a file that holds one",
+		`""`: "spec.options.schedulerConfig: Invalid value: must be a KubeSchedulerConfiguration, or the " +
+			"name of a file that holds one",
 		"{kind: Pod}":          "spec.options.schedulerConfig: Invalid value: invalid scheduler configuration",
 		"{profiles: [{a: 1}]}": "spec.options.schedulerConfig: Invalid value: invalid scheduler configuration",
 	} {

@@ -24,13 +24,15 @@ func shiftScenario(t *rapid.T) (text string, from, until time.Duration) {
 		mode, least = "linked", 1 // it knows of the shift from an annotation of a node
 	}
 	fmt.Fprintf(&b, "autoscaler: {mode: %s}\n", mode)
-	fmt.Fprintf(&b, "duration: %s\noptions: {scaleDownEnabled: %v}\nmachines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\nnodeGroups:\n", until, scaleDown)
+	fmt.Fprintf(&b, "duration: %s\noptions: {scaleDownEnabled: %v}\nmachines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\nnodeGroups:\n",
+		until, scaleDown)
 	for _, zone := range []string{"za", "zb", "zc"} {
 		fmt.Fprintf(&b, "- {name: %s, zone: %s, machine: m, size: %d, max: 12}\n", zone, zone, rapid.IntRange(least, 4).Draw(t, zone))
 	}
 	b.WriteString("workloads:\n")
 	for i := range rapid.IntRange(1, 5).Draw(t, "workloads") {
-		fmt.Fprintf(&b, "- {name: w%d, replicas: %d, arrive: %dm, leave: %dm, requests: {cpu: 1500m}", i, rapid.IntRange(1, 8).Draw(t, "replicas"),
+		fmt.Fprintf(&b, "- {name: w%d, replicas: %d, arrive: %dm, leave: %dm, requests: {cpu: 1500m}", i,
+			rapid.IntRange(1, 8).Draw(t, "replicas"),
 			rapid.IntRange(0, 80).Draw(t, "arrive"), rapid.IntRange(90, 150).Draw(t, "leave"))
 		if rapid.Bool().Draw(t, "spread") {
 			b.WriteString(", spread: [{}]")
@@ -41,7 +43,8 @@ func shiftScenario(t *rapid.T) (text string, from, until time.Duration) {
 	}
 	fmt.Fprintf(&b, "faults:\n  zonalShifts: [{zones: [za], from: %s, until: %s}]\n", from, until)
 	if rapid.Bool().Draw(t, "refuses") {
-		fmt.Fprintf(&b, "  stockOuts: [{zones: [zb], from: %dm, until: %dm}]\n", rapid.IntRange(0, 40).Draw(t, "out from"), rapid.IntRange(41, 80).Draw(t, "out until"))
+		fmt.Fprintf(&b, "  stockOuts: [{zones: [zb], from: %dm, until: %dm}]\n", rapid.IntRange(0, 40).Draw(t, "out from"),
+			rapid.IntRange(41, 80).Draw(t, "out until"))
 	}
 	return b.String(), from, until
 }
@@ -72,7 +75,8 @@ func TestPropertyNoOrderInAShiftedZone(t *testing.T) {
 }
 
 func TestAShiftOfAScenarioIsChecked(t *testing.T) {
-	groups := "machines: [{name: m, resources: {cpu: 2, memory: 8Gi}, labels: {example.com/rack: r1}}]\nnodeGroups: [{name: a, zone: za, machine: m, max: 9}, {name: b, zone: zb, machine: m, max: 9}]\n"
+	groups := "machines: [{name: m, resources: {cpu: 2, memory: 8Gi}, labels: {example.com/rack: r1}}]\nnodeGroups: " +
+		"[{name: a, zone: za, machine: m, max: 9}, {name: b, zone: zb, machine: m, max: 9}]\n"
 	for text, want := range map[string]string{
 		"faults: {zonalShifts: [{zones: [za]}]}":                                "",
 		"faults: {zonalShifts: [{zones: [r1], topologyKey: example.com/rack}]}": "",

@@ -197,7 +197,8 @@ func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, a
 		}
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
-			errs = append(errs, field.Invalid(at, text, fmt.Sprintf("annotation %s of node group %s must be a number that is not negative", annotation, t.group)))
+			errs = append(errs, field.Invalid(at, text, fmt.Sprintf("annotation %s of node group %s must be a number that is not negative",
+				annotation, t.group)))
 		}
 		return int(n), true
 	}
@@ -210,7 +211,8 @@ func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, a
 	case !bounded:
 		errs = append(errs, field.Required(at.Child("max"), fmt.Sprintf("node group %s has no maximum in the file", t.group)))
 	case g.MaxSize < g.MinSize:
-		errs = append(errs, field.Invalid(at, most, fmt.Sprintf("the maximum of node group %s must not be below its minimum of %d", t.group, g.MinSize)))
+		errs = append(errs, field.Invalid(at, most, fmt.Sprintf("the maximum of node group %s must not be below its minimum of %d", t.group,
+			g.MinSize)))
 	}
 	return errs
 }
@@ -223,7 +225,8 @@ func (t *groupTemplate) capacity(at *field.Path) field.ErrorList {
 		case !listed || quantity.IsZero():
 			errs = append(errs, field.Required(at, fmt.Sprintf("status.capacity[%s] of the template of node group %s", name, t.group)))
 		case quantity.Sign() < 0:
-			errs = append(errs, field.Invalid(at, quantity.String(), fmt.Sprintf("status.capacity[%s] of the template of node group %s must not be negative", name, t.group)))
+			errs = append(errs, field.Invalid(at, quantity.String(),
+				fmt.Sprintf("status.capacity[%s] of the template of node group %s must not be negative", name, t.group)))
 		}
 	}
 	return errs

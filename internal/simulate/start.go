@@ -26,7 +26,8 @@ func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
 		return nil
 	case now == nil:
 	case now.Time.Before(newest):
-		return field.ErrorList{field.Invalid(at, now.UTC().Format(time.RFC3339), "is before "+newest.UTC().Format(time.RFC3339)+", the newest time of the nodes and pods")}
+		return field.ErrorList{field.Invalid(at, now.UTC().Format(time.RFC3339), "is before "+newest.UTC().Format(time.RFC3339)+
+			", the newest time of the nodes and pods")}
 	default:
 		newest = now.Time
 	}

@@ -76,7 +76,8 @@ spec: {nodeName: %q, containers: [{name: c, resources: {requests: {cpu: 1500m}}}
 				out.Scenario.Spec.Autoscaler.Mode = string(mode)
 				report := played(t, out.Scenario)
 				if s := &report.Status; s.NodesOrdered != tt.ordered || s.Running != 2 || s.Pending != 0 {
-					t.Errorf("%d nodes ordered, %d pods running, %d pending; want %d, 2, 0\n%v", s.NodesOrdered, s.Running, s.Pending, tt.ordered, s.Timeline)
+					t.Errorf("%d nodes ordered, %d pods running, %d pending; want %d, 2, 0\n%v", s.NodesOrdered, s.Running, s.Pending, tt.ordered,
+						s.Timeline)
 				}
 			})
 		}

@@ -19,7 +19,8 @@ import (
 
 // storageKinds are the kinds of objects for storage, and of the owners of pods that the scheduler spreads by default.
 var storageKinds = []string{
-	"PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "StatefulSet",
+	"PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+	"StatefulSet",
 	"ReplicaSet", "ReplicationController", "Service", "Namespace",
 }
 
@@ -80,9 +81,10 @@ func (l *loader) claimsOfStatefulSet(p *v1.Pod) {
 // ownClaim is the claim that a StatefulSet makes from a template for one of its pods.
 func ownClaim(p *v1.Pod, template *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 	return &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: template.Name + "-" + p.Name, Labels: template.Labels, Annotations: template.Annotations},
-		Spec:       *template.Spec.DeepCopy(),
-		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: template.Name + "-" + p.Name, Labels: template.Labels,
+			Annotations: template.Annotations},
+		Spec:   *template.Spec.DeepCopy(),
+		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
 	}
 }
 
@@ -90,7 +92,8 @@ func ownClaim(p *v1.Pod, template *v1.PersistentVolumeClaim) *v1.PersistentVolum
 func defaultClass(objects []runtime.Object) (found *storagev1.StorageClass) {
 	for _, o := range objects {
 		c, ok := o.(*storagev1.StorageClass)
-		if !ok || c.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" && c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] != "true" {
+		if !ok || c.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" &&
+			c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] != "true" {
 			continue
 		}
 		if found == nil || found.CreationTimestamp.Before(&c.CreationTimestamp) {
@@ -170,7 +173,8 @@ func machineCSINode(m *v1alpha1.ScenarioMachine) *storagev1.CSINode {
 	object := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "machine/" + m.Name}} // not a valid name of a node
 	for _, driver := range slices.Sorted(maps.Keys(m.VolumeLimits)) {
 		count := m.VolumeLimits[driver]
-		object.Spec.Drivers = append(object.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, Allocatable: &storagev1.VolumeNodeResources{Count: &count}})
+		object.Spec.Drivers = append(object.Spec.Drivers,
+			storagev1.CSINodeDriver{Name: driver, Allocatable: &storagev1.VolumeNodeResources{Count: &count}})
 	}
 	return object
 }

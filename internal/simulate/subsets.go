@@ -81,7 +81,8 @@ func (s *simulation) beginWorkloads() {
 			continue
 		}
 		if object != nil {
-			m.spread = &spreading{object: object, selector: labels.Everything(), status: &v1alpha1.WorkloadSpreadStatus{}, injected: map[injectionKey]*v1.Pod{}}
+			m.spread = &spreading{object: object, selector: labels.Everything(), status: &v1alpha1.WorkloadSpreadStatus{},
+				injected: map[injectionKey]*v1.Pod{}}
 			if f := object.Spec.TargetFilter; f != nil && f.Selector != nil {
 				if selector, err := f.Selector.AsSelector(); err == nil { // checked when the scenario was
 					m.spread.selector = selector
@@ -109,7 +110,8 @@ func (w *spreading) state(s *simulation, m *managed) workloadspread.State {
 	}
 	return workloadspread.State{
 		Spec: &w.object.Spec, Status: w.status, Now: s.clock.Now(),
-		Workload: workloadspread.Workload{Found: true, Replicas: int32(m.replicas), Surge: int32(m.surge()), Start: int32(m.Start), Revision: current},
+		Workload: workloadspread.Workload{Found: true, Replicas: int32(m.replicas), Surge: int32(m.surge()), Start: int32(m.Start),
+			Revision: current},
 	}
 }
 
@@ -331,7 +333,8 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 		v.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{c}}
 	case p.mayBeBound():
 		v.Status.Conditions = []v1.PodCondition{{
-			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(epoch.Add(p.life.pending)),
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
+			LastTransitionTime: metav1.NewTime(epoch.Add(p.life.pending)),
 		}}
 	}
 	if a != nil {
@@ -375,7 +378,8 @@ func (s *simulation) noteBound(bound []*pod) {
 // way.
 func (w *spreading) hasWaited(p *pod, now time.Duration) bool {
 	a := w.object.Spec.ScheduleStrategy.Adaptive
-	if w.object.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || a.RescheduleCriticalSeconds == nil || *a.RescheduleCriticalSeconds == 0 {
+	if w.object.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || a.RescheduleCriticalSeconds == nil ||
+		*a.RescheduleCriticalSeconds == 0 {
 		return false
 	}
 	if p.assigned == nil || !p.assigned.scaleUp.Acting || len(p.life.report.Runs) == 0 {

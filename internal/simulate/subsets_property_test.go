@@ -111,7 +111,8 @@ func checkManaged(t *rapid.T, s *simulation, m *managed) {
 			t.Fatalf("+%s: subset %s of %s has %d pods, the status says %d", s.elapsed(), subset.Name, m.Name, have[subset.Name], subset.Replicas)
 		}
 		if unmarked && limits[i] != workloadspread.Unlimited && subset.MissingReplicas != max(0, limits[i]-have[subset.Name]) {
-			t.Fatalf("+%s: subset %s of %s is missing %d with %d of %d", s.elapsed(), subset.Name, m.Name, subset.MissingReplicas, have[subset.Name], limits[i])
+			t.Fatalf("+%s: subset %s of %s is missing %d with %d of %d", s.elapsed(), subset.Name, m.Name, subset.MissingReplicas, have[subset.Name],
+				limits[i])
 		}
 	}
 }

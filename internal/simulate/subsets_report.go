@@ -19,7 +19,8 @@ func (s *simulation) narrateMarks(m *managed, before *v1alpha1.WorkloadSpreadSta
 		_, had := was[name]
 		switch {
 		case marked && !had:
-			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: pods cannot be scheduled in %s: new ones pass over it until +%s", m.label(), name, until.Sub(epoch))
+			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: pods cannot be scheduled in %s: new ones pass over it until +%s", m.label(),
+				name, until.Sub(epoch))
 			row.Reason, row.Workload, row.Domain, row.Until = workloadspread.ReasonUnschedulable, m.key(), name, since(until.Sub(epoch))
 		case had && !marked:
 			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: new pods may go to %s again", m.label(), name)

@@ -61,27 +61,38 @@ func filled(s *v1alpha1.WorkloadSpreadReport) string {
 
 func TestASpreadFillsItsSubsets(t *testing.T) {
 	ratio := "distribution: Weighted, subsets: [" + zone("a", ", base: 2, weight: 20") + ", " + zone("b", ", weight: 80") + "]"
-	zones := "subsets: [" + zone("a", ", maxReplicas: 20%") + ", " + zone("b", ", maxReplicas: 20%") + ", " + zone("c", ", maxReplicas: 60%") + "]"
+	zones := "subsets: [" + zone("a", ", maxReplicas: 20%") + ", " + zone("b", ", maxReplicas: 20%") + ", " +
+		zone("c", ", maxReplicas: 60%") + "]"
 	even := "distribution: Even, subsets: [" + zone("a", "") + ", " + zone("b", "") + ", " + zone("c", "") + "]"
 	full := "subsets: [" + zone("a", ", maxReplicas: 3") + "]"
 	for name, c := range map[string]struct{ workload, spread, want string }{
-		"normal then elastic":      {"replicas: 10", ofDeployment + "subsets: [" + zone("a", ", maxReplicas: 8") + ", " + zone("b", "") + "]", "a 8, b 2"},
-		"20/20/60 of 7":            {"replicas: 7", ofDeployment + zones, "a 2, b 1, c 4"},
-		"20/20/60, down":           {"replicas: 20, scale: [{at: 1m, replicas: 10}]", ofDeployment + zones, "a 2, b 2, c 6"},
-		"even":                     {"replicas: 100", ofDeployment + even, "a 34, b 33, c 33"},
-		"even on the way down":     {"replicas: 100, scale: [{at: 1m, replicas: 61}, {at: 2m, replicas: 32}]", ofDeployment + even, "a 11, b 11, c 10"},
+		"normal then elastic": {"replicas: 10", ofDeployment + "subsets: [" + zone("a", ", maxReplicas: 8") + ", " + zone("b", "") + "]",
+			"a 8, b 2"},
+		"20/20/60 of 7":  {"replicas: 7", ofDeployment + zones, "a 2, b 1, c 4"},
+		"20/20/60, down": {"replicas: 20, scale: [{at: 1m, replicas: 10}]", ofDeployment + zones, "a 2, b 2, c 6"},
+		"even":           {"replicas: 100", ofDeployment + even, "a 34, b 33, c 33"},
+		"even on the way down": {"replicas: 100, scale: [{at: 1m, replicas: 61}, {at: 2m, replicas: 32}]", ofDeployment + even,
+			"a 11, b 11, c 10"},
 		"two, then 20/80":          {"replicas: 12", ofDeployment + ratio, "a 4, b 8"},
 		"two, then 20/80, down":    {"replicas: 52, scale: [{at: 1m, replicas: 12}]", ofDeployment + ratio, "a 4, b 8"},
 		"two, then 20/80, rollout": {"replicas: 12, rollouts: [{at: 1m}, {at: 2m}]", ofDeployment + ratio, "a 4, b 8"},
-		"minimum kept free":        {"replicas: 5", ofDeployment + "subsets: [" + zone("a", "") + ", " + zone("b", ", minReplicas: 2") + "]", "a 3, b 2"},
+		"minimum kept free": {"replicas: 5", ofDeployment + "subsets: [" + zone("a", "") + ", " + zone("b", ", minReplicas: 2") + "]",
+			"a 3, b 2"},
 		"full":                     {"replicas: 5", ofDeployment + full, "a 3, none 2"},
 		"full, refused":            {"replicas: 5", ofDeployment + "whenFull: Refuse, " + full, "a 3, refused 2"},
 		"scaled down to what fits": {"replicas: 5, scale: [{at: 1m, replicas: 3}]", ofDeployment + full, "a 3"},
-		"stateful set":             {"kind: StatefulSet, replicas: 5", "targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, subsets: [" + zone("a", ", maxReplicas: 2") + ", " + zone("b", "") + "]", "a 2, b 3"},
-		"stateful set, down":       {"kind: StatefulSet, replicas: 5, scale: [{at: 1m, replicas: 1}, {at: 2m, replicas: 3}]", "targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, subsets: [" + zone("a", ", maxReplicas: 2") + ", " + zone("b", "") + "]", "a 2, b 1"},
-		"replica set":              {"kind: ReplicaSet, replicas: 5", "targetRef: {apiVersion: apps/v1, kind: ReplicaSet, name: web}, subsets: [" + zone("a", ", maxReplicas: 2") + ", " + zone("b", "") + "]", "a 2, b 3"},
-		"job":                      {"kind: Job, replicas: 5", "targetRef: {apiVersion: batch/v1, kind: Job, name: web}, subsets: [" + zone("a", ", maxReplicas: 2") + ", " + zone("b", "") + "]", "a 2, b 3"},
-		"some pods only":           {"replicas: 5", ofDeployment + "targetFilter: {selector: {matchLabels: {app: other}}}, subsets: [" + zone("a", "") + "]", "a 0, none 5"},
+		"stateful set": {"kind: StatefulSet, replicas: 5",
+			"targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, subsets: [" + zone("a", ", maxReplicas: 2") + ", " + zone("b", "") +
+				"]", "a 2, b 3"},
+		"stateful set, down": {"kind: StatefulSet, replicas: 5, scale: [{at: 1m, replicas: 1}, {at: 2m, replicas: 3}]",
+			"targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, subsets: [" + zone("a", ", maxReplicas: 2") + ", " + zone("b", "") +
+				"]", "a 2, b 1"},
+		"replica set": {"kind: ReplicaSet, replicas: 5", "targetRef: {apiVersion: apps/v1, kind: ReplicaSet, name: web}, subsets: [" +
+			zone("a", ", maxReplicas: 2") + ", " + zone("b", "") + "]", "a 2, b 3"},
+		"job": {"kind: Job, replicas: 5", "targetRef: {apiVersion: batch/v1, kind: Job, name: web}, subsets: [" +
+			zone("a", ", maxReplicas: 2") + ", " + zone("b", "") + "]", "a 2, b 3"},
+		"some pods only": {"replicas: 5", ofDeployment + "targetFilter: {selector: {matchLabels: {app: other}}}, subsets: [" + zone("a", "") +
+			"]", "a 0, none 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := reported(t, threePools(c.workload, c.spread))
@@ -147,7 +158,8 @@ func TestARolloutKeepsItsBounds(t *testing.T) {
 	for _, c := range []struct {
 		bounds      string
 		most, least int
-	}{{"", 25, 15}, {", maxSurge: 0, maxUnavailable: 1", 20, 19}, {", maxSurge: 3, maxUnavailable: 0", 23, 20}, {", maxSurge: 0, maxUnavailable: 0", 20, 19}} {
+	}{{"", 25, 15}, {", maxSurge: 0, maxUnavailable: 1", 20, 19}, {", maxSurge: 3, maxUnavailable: 0", 23, 20},
+		{", maxSurge: 0, maxUnavailable: 0", 20, 19}} {
 		report := reported(t, threePools("replicas: 20, rollouts: [{at: 1m}, {at: 2m}]"+c.bounds,
 			ofDeployment+"subsets: ["+zone("a", ", maxReplicas: 8")+", "+zone("b", ", maxReplicas: 6")+", "+zone("c", "")+"]"))
 		have, seen := map[string]int{}, 0
@@ -188,8 +200,10 @@ const cluster = `{"apiVersion":"v1","kind":"List","items":[
 PODS]}`
 
 func podOf(name, node, annotations string) string {
-	return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"default","uid":"` + name + `","labels":{"app":"web","pod-template-hash":"2"},"annotations":{` + annotations +
-		`},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-2","uid":"r","controller":true}]},"spec":{"nodeName":"` + node + `","containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}`
+	return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"default","uid":"` + name +
+		`","labels":{"app":"web","pod-template-hash":"2"},"annotations":{` + annotations +
+		`},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-2","uid":"r","controller":true}]},"spec":{"nodeName":"` +
+		node + `","containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}`
 }
 
 // From a dump, pods keep the subset of their annotation, others get the one that their node matches,
@@ -200,7 +214,8 @@ func TestADumpGoesOn(t *testing.T) {
 		podOf("web-2-b", "a1", ""), podOf("web-2-c", "b1", ""), podOf("web-2-d", "b1", ""),
 	}
 	text := strings.Replace(cluster, "PODS", strings.Join(pods, ","), 1)
-	setup, err := loadWith(scenario("objects: [" + strings.Join(itemsOf(t, text), ",\n") + "]\nworkloadSpreads: [{metadata: {name: web}, spec: {" +
+	setup, err := loadWith(scenario("objects: [" + strings.Join(itemsOf(t, text), ",\n") +
+		"]\nworkloadSpreads: [{metadata: {name: web}, spec: {" +
 		ofDeployment + "subsets: [" + zone("a", ", maxReplicas: 3") + ", " + zone("b", "") + "]}}]"))
 	if err != nil {
 		t.Fatal(err)
@@ -252,24 +267,44 @@ func TestASpreadWithoutItsWorkload(t *testing.T) {
 func TestRefuseWordsOfSpreads(t *testing.T) {
 	one := func(spec string) string { return "workloadSpreads: [{metadata: {name: web}, spec: {" + spec + "}}]" }
 	for name, c := range map[string]struct{ spec, want string }{
-		"no name":          {"workloadSpreads: [{spec: {" + ofDeployment + "subsets: [{name: a}]}}]", "spec.workloadSpreads[0].metadata.name: Required value: needs a name"},
-		"no subset":        {one("targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}"), "spec.workloadSpreads[0].spec.subsets: Required value"},
-		"unknown field":    {one(ofDeployment + "subset: [{name: a}]"), `spec.workloadSpreads[0].spec.subset: unknown field (did you mean "subsets"?)`},
-		"wrong type":       {one(ofDeployment + "subsets: [{name: a, weight: many}]"), `spec.workloadSpreads[0].spec.subsets[0].weight: Invalid value: "many": must be an integer`},
-		"more than all":    {one(ofDeployment + "subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 60%}]"), "spec.workloadSpreads[0].spec.subsets[1].maxReplicas: Invalid value: \"60%\": the percentages must not exceed 100% together"},
-		"mixed":            {one(ofDeployment + "subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 6}]"), "spec.subsets[1].maxReplicas: Invalid value: \"6\": must be a number in all subsets, or a percentage in all subsets"},
-		"wrong kind":       {"workloadSpreads: [{kind: Balancer, metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]", `spec.workloadSpreads[0].kind: Unsupported value: "Balancer": supported values: "WorkloadSpread"`},
-		"wrong version":    {"workloadSpreads: [{apiVersion: apps.kruise.io/v1beta1, metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]", `spec.workloadSpreads[0].apiVersion: Unsupported value: "apps.kruise.io/v1beta1"`},
-		"twice":            {"workloadSpreads: [{metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}, {metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]", `spec.workloadSpreads[1].metadata.name: Duplicate value: "web"`},
-		"two on one":       {"workloadSpreads: [{metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}, {metadata: {name: web2}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]", "spec.workloadSpreads[1].spec.targetRef"},
-		"rollout backward": {"workloads: [{name: w, replicas: 1, rollouts: [{at: 5m}, {at: 1m}]}]", `spec.workloads[0].rollouts[1].at: Invalid value: "1m0s": must not be before 5m0s`},
-		"rollout of a set": {"workloads: [{name: w, kind: StatefulSet, replicas: 1, rollouts: [{at: 5m}]}]", "spec.workloads[0].rollouts: Forbidden: is for kind Deployment, not for StatefulSet"},
-		"surge of a set":   {"workloads: [{name: w, kind: ReplicaSet, replicas: 1, maxSurge: 1}]", "spec.workloads[0].maxSurge: Forbidden: is for kind Deployment, not for ReplicaSet"},
-		"surge":            {"workloads: [{name: w, replicas: 1, maxSurge: some}]", `spec.workloads[0].maxSurge: Invalid value: "some": must be a number or a percentage, 0 or more`},
-		"unavailable":      {"workloads: [{name: w, replicas: 1, maxUnavailable: -1}]", `spec.workloads[0].maxUnavailable: Invalid value: "-1": must be a number or a percentage, 0 or more`},
-		"expects unknown":  {one(ofDeployment+"subsets: [{name: a}]") + "\nexpect: {subsets: {api: {a: 1}}}", `spec.expect.subsets[api]: Not found: "api"`},
-		"unknown subset":   {one(ofDeployment+"subsets: [{name: a}]") + "\nexpect: {subsets: {web: {b: 1}}}", `spec.expect.subsets[web]: Unsupported value: "b": supported values: "a"`},
-		"expects below 0":  {one(ofDeployment+"subsets: [{name: a}]") + "\nexpect: {subsets: {web: {a: -1}}}", "spec.expect.subsets[web][a]: Invalid value: -1: must not be negative"},
+		"no name": {"workloadSpreads: [{spec: {" + ofDeployment + "subsets: [{name: a}]}}]",
+			"spec.workloadSpreads[0].metadata.name: Required value: needs a name"},
+		"no subset": {one("targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}"),
+			"spec.workloadSpreads[0].spec.subsets: Required value"},
+		"unknown field": {one(ofDeployment + "subset: [{name: a}]"),
+			`spec.workloadSpreads[0].spec.subset: unknown field (did you mean "subsets"?)`},
+		"wrong type": {one(ofDeployment + "subsets: [{name: a, weight: many}]"),
+			`spec.workloadSpreads[0].spec.subsets[0].weight: Invalid value: "many": must be an integer`},
+		"more than all": {one(ofDeployment + "subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 60%}]"),
+			"spec.workloadSpreads[0].spec.subsets[1].maxReplicas: Invalid value: \"60%\": the percentages must not exceed 100% together"},
+		"mixed": {one(ofDeployment + "subsets: [{name: a, maxReplicas: 60%}, {name: b, maxReplicas: 6}]"),
+			"spec.subsets[1].maxReplicas: Invalid value: \"6\": must be a number in all subsets, or a percentage in all subsets"},
+		"wrong kind": {"workloadSpreads: [{kind: Balancer, metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]",
+			`spec.workloadSpreads[0].kind: Unsupported value: "Balancer": supported values: "WorkloadSpread"`},
+		"wrong version": {"workloadSpreads: [{apiVersion: apps.kruise.io/v1beta1, metadata: {name: web}, spec: {" + ofDeployment +
+			"subsets: [{name: a}]}}]", `spec.workloadSpreads[0].apiVersion: Unsupported value: "apps.kruise.io/v1beta1"`},
+		"twice": {"workloadSpreads: [{metadata: {name: web}, spec: {" + ofDeployment +
+			"subsets: [{name: a}]}}, {metadata: {name: web}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]",
+			`spec.workloadSpreads[1].metadata.name: Duplicate value: "web"`},
+		"two on one": {"workloadSpreads: [{metadata: {name: web}, spec: {" + ofDeployment +
+			"subsets: [{name: a}]}}, {metadata: {name: web2}, spec: {" + ofDeployment + "subsets: [{name: a}]}}]",
+			"spec.workloadSpreads[1].spec.targetRef"},
+		"rollout backward": {"workloads: [{name: w, replicas: 1, rollouts: [{at: 5m}, {at: 1m}]}]",
+			`spec.workloads[0].rollouts[1].at: Invalid value: "1m0s": must not be before 5m0s`},
+		"rollout of a set": {"workloads: [{name: w, kind: StatefulSet, replicas: 1, rollouts: [{at: 5m}]}]",
+			"spec.workloads[0].rollouts: Forbidden: is for kind Deployment, not for StatefulSet"},
+		"surge of a set": {"workloads: [{name: w, kind: ReplicaSet, replicas: 1, maxSurge: 1}]",
+			"spec.workloads[0].maxSurge: Forbidden: is for kind Deployment, not for ReplicaSet"},
+		"surge": {"workloads: [{name: w, replicas: 1, maxSurge: some}]",
+			`spec.workloads[0].maxSurge: Invalid value: "some": must be a number or a percentage, 0 or more`},
+		"unavailable": {"workloads: [{name: w, replicas: 1, maxUnavailable: -1}]",
+			`spec.workloads[0].maxUnavailable: Invalid value: "-1": must be a number or a percentage, 0 or more`},
+		"expects unknown": {one(ofDeployment+"subsets: [{name: a}]") + "\nexpect: {subsets: {api: {a: 1}}}",
+			`spec.expect.subsets[api]: Not found: "api"`},
+		"unknown subset": {one(ofDeployment+"subsets: [{name: a}]") + "\nexpect: {subsets: {web: {b: 1}}}",
+			`spec.expect.subsets[web]: Unsupported value: "b": supported values: "a"`},
+		"expects below 0": {one(ofDeployment+"subsets: [{name: a}]") + "\nexpect: {subsets: {web: {a: -1}}}",
+			"spec.expect.subsets[web][a]: Invalid value: -1: must not be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadWith(scenario(c.spec))

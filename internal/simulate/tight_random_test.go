@@ -18,7 +18,8 @@ import (
 func tightScenario(r *rand.Rand) string {
 	var b strings.Builder
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
-	fmt.Fprintf(&b, "autoscaler: {mode: MODE}\noptions: {randomSeed: SEED, expander: %s, scanInterval: %s}\nmachines:\n", one("least-waste", "most-pods", "least-nodes", "random"), one("10s", "10s", "1s", "30s"))
+	fmt.Fprintf(&b, "autoscaler: {mode: MODE}\noptions: {randomSeed: SEED, expander: %s, scanInterval: %s}\nmachines:\n",
+		one("least-waste", "most-pods", "least-nodes", "random"), one("10s", "10s", "1s", "30s"))
 	for m := range 3 {
 		fmt.Fprintf(&b, "- {name: m%d, resources: {cpu: %s, memory: 64Gi}}\n", m, one("1", "2", "4", "16"))
 	}
@@ -75,7 +76,8 @@ func fewerRun(got *v1alpha1.ScenarioReportStatus, stock []*v1alpha1.ScenarioRepo
 
 // runningAt is how many pods run at a time.
 func runningAt(s *v1alpha1.ScenarioReportStatus, at time.Duration) int {
-	next, found := slices.BinarySearchFunc(s.History, at, func(row v1alpha1.HistoryRow, at time.Duration) int { return cmp.Compare(row.At.Duration, at) })
+	next, found := slices.BinarySearchFunc(s.History, at,
+		func(row v1alpha1.HistoryRow, at time.Duration) int { return cmp.Compare(row.At.Duration, at) })
 	if !found {
 		next--
 	}

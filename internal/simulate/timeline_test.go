@@ -32,12 +32,14 @@ func TestFailingRounds(t *testing.T) {
 			row:   "the round failed: list node groups: fake cloud: NodeGroups: cloud unavailable: asleep (in 60 rounds)",
 		},
 		"for ever": {
-			row:     "the round failed: list node groups: fake cloud: NodeGroups: cloud unavailable: asleep (in 361 rounds)",
-			pending: []v1alpha1.PendingReport{{Example: "default/web-1", Pods: 2, Reason: "no round could be made: list node groups: fake cloud: NodeGroups: cloud unavailable: asleep"}},
+			row: "the round failed: list node groups: fake cloud: NodeGroups: cloud unavailable: asleep (in 361 rounds)",
+			pending: []v1alpha1.PendingReport{{Example: "default/web-1", Pods: 2,
+				Reason: "no round could be made: list node groups: fake cloud: NodeGroups: cloud unavailable: asleep"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setup, err := loadWith(scenario("workloads: [{name: web, replicas: 2, requests: {cpu: 1500m}}]\nfaults: {calls: [{methods: [NodeGroups], " + c.until + "error: asleep}]}"))
+			setup, err := loadWith(scenario("workloads: [{name: web, replicas: 2, requests: {cpu: 1500m}}]\nfaults: {calls: " +
+				"[{methods: [NodeGroups], " + c.until + "error: asleep}]}"))
 			if err != nil {
 				t.Fatal(err)
 			}

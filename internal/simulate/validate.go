@@ -196,7 +196,8 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(m.Allocatable)) {
 		allocatable, capacity := m.Allocatable[name], m.Resources[name]
 		if _, listed := m.Resources[name]; listed && allocatable.Cmp(capacity) > 0 {
-			c.Add(field.Invalid(at.Child("allocatable").Key(string(name)), allocatable.String(), "must not exceed the capacity of "+capacity.String()))
+			c.Add(field.Invalid(at.Child("allocatable").Key(string(name)), allocatable.String(), "must not exceed the capacity of "+
+				capacity.String()))
 		}
 	}
 	c.price(at.Child("price"), m.Price)
@@ -224,7 +225,8 @@ func (c *checker) amounts(at *field.Path, amounts v1.ResourceList, of admission.
 	}
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		quantity := amounts[name]
-		if name == v1.ResourceCPU || quantity.MilliValue()%1000 == 0 || quantity.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
+		if name == v1.ResourceCPU || quantity.MilliValue()%1000 == 0 ||
+			quantity.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
 			continue
 		}
 		detail := "must be a whole number"
@@ -331,7 +333,8 @@ func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	}
 	other := func(at *field.Path, labels map[string]string) {
 		contradicts(labels, func(key, value string) {
-			c.Add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", strings.Join(zones, ", "))))
+			c.Add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out",
+				strings.Join(zones, ", "))))
 		})
 	}
 	other(at.Child("labels"), g.Labels)
@@ -340,7 +343,8 @@ func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	}
 	if m := c.machines[g.Machine]; m != nil {
 		contradicts(m.Labels, func(key, value string) {
-			c.Add(field.Invalid(at.Child("zone"), strings.Join(zones, ", "), fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
+			c.Add(field.Invalid(at.Child("zone"), strings.Join(zones, ", "), fmt.Sprintf("contradicts label %s=%s of machine %s", key, value,
+				m.Name)))
 		})
 	}
 }
@@ -401,7 +405,8 @@ func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
 }
 
 func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
-	admission.Option(&c.Checker, at.Child("kind"), w.Kind, v1alpha1.WorkloadDeployment, v1alpha1.WorkloadReplicaSet, v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadJob)
+	admission.Option(&c.Checker, at.Child("kind"), w.Kind, v1alpha1.WorkloadDeployment, v1alpha1.WorkloadReplicaSet,
+		v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadJob)
 	c.upTo(at.Child("replicas"), w.Replicas, MaxPods)
 	c.Duration(at.Child("arrive"), &w.Arrive)
 	last := w.Arrive.Duration

@@ -33,7 +33,8 @@ func (c *checker) storage(s *v1alpha1.ScenarioSpec) {
 		if class.Provisioner == "" {
 			c.Add(field.Required(at.Child("provisioner"), "the driver that makes volumes, or kubernetes.io/no-provisioner"))
 		}
-		admission.Option(&c.Checker, at.Child("volumeBindingMode"), ptr.Deref(class.VolumeBindingMode, ""), storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+		admission.Option(&c.Checker, at.Child("volumeBindingMode"), ptr.Deref(class.VolumeBindingMode, ""), storagev1.VolumeBindingImmediate,
+			storagev1.VolumeBindingWaitForFirstConsumer)
 		admission.Each(at.Child("allowedTopologies"), class.AllowedTopologies, func(t *v1.TopologySelectorTerm, at *field.Path) {
 			admission.Each(at.Child("matchLabelExpressions"), t.MatchLabelExpressions, func(e *v1.TopologySelectorLabelRequirement, at *field.Path) {
 				c.Add(admission.LabelKey(at.Child("key"), e.Key))

@@ -70,7 +70,8 @@ func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) 
 	}
 	for i, zone := range f.Zones {
 		if !known.Has(zone) || zone == "" {
-			r.Add(field.NotSupported(at.Child("zones").Index(i), zone, slices.DeleteFunc(sets.List(known), func(zone string) bool { return zone == "" })))
+			r.Add(field.NotSupported(at.Child("zones").Index(i), zone,
+				slices.DeleteFunc(sets.List(known), func(zone string) bool { return zone == "" })))
 		}
 	}
 	r.Period(at, f.From, f.Until)
@@ -79,7 +80,8 @@ func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) 
 // call checks that a fault of the first calls says which these are.
 func (r *references) call(f *v1alpha1.CallFault, at *field.Path) {
 	if resizes := len(f.Methods) == 0 || slices.Contains(f.Methods, fake.MethodIncreaseSize); f.First > 0 && resizes && len(f.Groups) != 1 {
-		r.Add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so the order of the calls would be random"))
+		r.Add(field.Forbidden(at.Child("first"),
+			"needs exactly one group: groups are resized at the same time, so the order of the calls would be random"))
 	}
 }
 

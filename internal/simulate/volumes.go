@@ -136,7 +136,8 @@ func (w *Workload) withClaims(p *v1.Pod) {
 // missing describes the objects of claims that the input lacks, and how to add them: one sentence
 // each for claims, volumes and classes.
 func (v *volumeController) missing(setup *Setup) []string {
-	claims, volumes, classes := &lacking{noun: "persistent volume claim"}, &lacking{noun: "persistent volume"}, &lacking{noun: "StorageClass object"}
+	claims, volumes, classes := &lacking{noun: "persistent volume claim"}, &lacking{noun: "persistent volume"},
+		&lacking{noun: "StorageClass object"}
 	pods := slices.Clone(setup.Pods)
 	for i := range setup.Workloads {
 		w, number := &setup.Workloads[i], 1
@@ -165,7 +166,8 @@ func (v *volumeController) missing(setup *Setup) []string {
 				claims.note(key, "pod "+p.Namespace+"/"+p.Name)
 			case claim.Spec.VolumeName != "" && !v.volumes[claim.Spec.VolumeName]:
 				volumes.note(claim.Spec.VolumeName, "claim "+key)
-			case claim.Spec.VolumeName == "" && claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName != "" && !v.classes[*claim.Spec.StorageClassName]:
+			case claim.Spec.VolumeName == "" && claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName != "" &&
+				!v.classes[*claim.Spec.StorageClassName]:
 				classes.note(*claim.Spec.StorageClassName, "claim "+key)
 			}
 		}

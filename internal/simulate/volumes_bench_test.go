@@ -18,18 +18,21 @@ import (
 func claimFleet(pods int, claims string) *Setup {
 	s := fleet(75, 0, 0)
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
-	s.Storage = append(s.Storage, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "ebs.csi.aws.com", VolumeBindingMode: &mode})
+	s.Storage = append(s.Storage, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "ebs.csi.aws.com",
+		VolumeBindingMode: &mode})
 	count := int32(25)
-	s.Storage = append(s.Storage, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "told"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-		{Name: "ebs.csi.aws.com", Allocatable: &storagev1.VolumeNodeResources{Count: &count}},
-	}}})
+	s.Storage = append(s.Storage, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "told"},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+			{Name: "ebs.csi.aws.com", Allocatable: &storagev1.VolumeNodeResources{Count: &count}},
+		}}})
 	for i := range s.Cloud.Groups {
 		metav1.SetMetaDataAnnotation(&s.Cloud.Groups[i].Template.Node.ObjectMeta, "evenkeel.dev/csi-node", "told")
 	}
 	for i := range pods {
 		set := fmt.Sprintf("db-%d", i%10)
 		p := &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%s-%d", set, i/10), Labels: map[string]string{"app": set, "statefulset.kubernetes.io/pod-name": fmt.Sprintf("%s-%d", set, i/10)}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%s-%d", set, i/10),
+				Labels: map[string]string{"app": set, "statefulset.kubernetes.io/pod-name": fmt.Sprintf("%s-%d", set, i/10)}},
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
 				v1.ResourceCPU: *resource.NewMilliQuantity(int64(500+100*(i%10)), resource.DecimalSI), v1.ResourceMemory: resource.MustParse("1Gi"),
 			}}}}},
@@ -37,7 +40,8 @@ func claimFleet(pods int, claims string) *Setup {
 		p.UID = types.UID(p.Name)
 		if claims != "none" {
 			name := "data-" + p.Name
-			p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+			p.Spec.Volumes = []v1.Volume{{Name: "data",
+				VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
 			s.addClaim(name, claims == "bound", fmt.Sprintf("zone-%c", 'a'+i%3))
 		}
 		s.Pods = append(s.Pods, p)
@@ -47,20 +51,22 @@ func claimFleet(pods int, claims string) *Setup {
 
 func (s *Setup) addClaim(name string, bound bool, zone string) {
 	class := "late"
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class}}
 	s.Storage = append(s.Storage, claim)
 	if !bound {
 		return
 	}
 	claim.Spec.VolumeName = "pv-" + name
 	claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
-	s.Storage = append(s.Storage, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}, Spec: v1.PersistentVolumeSpec{
-		StorageClassName: class, ClaimRef: &v1.ObjectReference{Namespace: "default", Name: name},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: name}},
-		NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-			{Key: "topology.ebs.csi.aws.com/zone", Operator: v1.NodeSelectorOpIn, Values: []string{zone}},
-		}}}}},
-	}})
+	s.Storage = append(s.Storage, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName},
+		Spec: v1.PersistentVolumeSpec{
+			StorageClassName: class, ClaimRef: &v1.ObjectReference{Namespace: "default", Name: name},
+			PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: name}},
+			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+				{Key: "topology.ebs.csi.aws.com/zone", Operator: v1.NodeSelectorOpIn, Values: []string{zone}},
+			}}}}},
+		}})
 }
 
 // spreadOverZones lets the pods of each set spread over zones.

@@ -25,11 +25,13 @@ func TestWhyAGroupIsNotInTheChosenOnesSet(t *testing.T) {
 	for name, c := range map[string]struct{ group, why, field, left, right string }{
 		"label":         {"machine: m, labels: {team-pool: b}", "differs by label team-pool: b against a", "labels[team-pool]", "b", "a"},
 		"missing label": {"machine: m, labels: {}", "differs by label team-pool: none against a", "labels[team-pool]", "", "a"},
-		"taint":         {"machine: m, labels: {team-pool: a}, taints: [{key: dedicated, value: x, effect: NoSchedule}]", "differs by taint dedicated:NoSchedule: x against none", "taints[dedicated:NoSchedule]", "x", ""},
-		"memory":        {"machine: memory, labels: {team-pool: a}", "differs by capacity memory: 10Gi against 8Gi", "capacity.memory", "10Gi", "8Gi"},
-		"cpu":           {"machine: cpu, labels: {team-pool: a}", "differs by capacity cpu: 4 against 2", "capacity.cpu", "4", "2"},
-		"reserved":      {"machine: reserved, labels: {team-pool: a}", "differs by allocatable cpu: 1800m against 2", "allocatable.cpu", "1800m", "2"},
-		"gpu":           {"machine: gpu, labels: {team-pool: a}", "differs by capacity nvidia.com/gpu: 1 against none", "capacity.nvidia.com/gpu", "1", ""},
+		"taint": {"machine: m, labels: {team-pool: a}, taints: [{key: dedicated, value: x, effect: NoSchedule}]",
+			"differs by taint dedicated:NoSchedule: x against none", "taints[dedicated:NoSchedule]", "x", ""},
+		"memory":   {"machine: memory, labels: {team-pool: a}", "differs by capacity memory: 10Gi against 8Gi", "capacity.memory", "10Gi", "8Gi"},
+		"cpu":      {"machine: cpu, labels: {team-pool: a}", "differs by capacity cpu: 4 against 2", "capacity.cpu", "4", "2"},
+		"reserved": {"machine: reserved, labels: {team-pool: a}", "differs by allocatable cpu: 1800m against 2", "allocatable.cpu", "1800m", "2"},
+		"gpu": {"machine: gpu, labels: {team-pool: a}", "differs by capacity nvidia.com/gpu: 1 against none", "capacity.nvidia.com/gpu",
+			"1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf(`
@@ -110,13 +112,16 @@ func TestLargeEnoughOnlyBesideSmallerGroups(t *testing.T) {
 		replicas int // that need a node each
 		want     [3]string
 	}{
-		"larger":          {[3]int{1, 3, 6}, 14, [3]string{"chosen, levelled with b, c", "similar to a, levelled with it", "large enough beside a, b"}},
-		"as large":        {[3]int{4, 3, 4}, 12, [3]string{"level with b", "similar to a, levelled with it", "level with b"}},
-		"its turn later":  {[3]int{1, 1, 1}, 4, [3]string{"chosen, levelled with b, c", "similar to a, the nodes needed went to a", "similar to a, the nodes needed went to a"}},
+		"larger": {[3]int{1, 3, 6}, 14, [3]string{"chosen, levelled with b, c", "similar to a, levelled with it",
+			"large enough beside a, b"}},
+		"as large": {[3]int{4, 3, 4}, 12, [3]string{"level with b", "similar to a, levelled with it", "level with b"}},
+		"its turn later": {[3]int{1, 1, 1}, 4, [3]string{"chosen, levelled with b, c", "similar to a, the nodes needed went to a",
+			"similar to a, the nodes needed went to a"}},
 		"larger than one": {[3]int{0, 2, 3}, 6, [3]string{"chosen, levelled with b, c", "large enough beside a", "large enough beside a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := "machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\noptions: {expander: priority, priorities: {\"9\": [a], \"1\": [.*]}}\nnodeGroups:\n"
+			text := "machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\noptions: {expander: priority, priorities: {\"9\": " +
+				"[a], \"1\": [.*]}}\nnodeGroups:\n"
 			for i, size := range c.sizes {
 				text += fmt.Sprintf("- {name: %c, zone: z%d, machine: m, size: %d, max: 20}\n", 'a'+i, i, size)
 			}
@@ -150,7 +155,8 @@ func TestTheGroupLabelIsNoDifference(t *testing.T) {
 			for i, group := range []string{"a", "b"} {
 				files["t.yaml"] += nodeYAML(group, fmt.Sprint("z", i), "", strings.ReplaceAll(c.labels, "GROUP", group))
 			}
-			text := scenario("groupLabel: " + c.label + "\nnodeGroupsFrom: [{file: t.yaml, max: 9}]\nworkloads: [{name: w, replicas: 4, requests: {cpu: 1500m}}]")
+			text := scenario("groupLabel: " + c.label +
+				"\nnodeGroupsFrom: [{file: t.yaml, max: 9}]\nworkloads: [{name: w, replicas: 4, requests: {cpu: 1500m}}]")
 			if report := run(t, loadFiles(t, text, files)); len(report.Status.Sets) != c.sets {
 				t.Errorf("sets %v, want %d", report.Status.Sets, c.sets)
 			}

@@ -41,7 +41,8 @@ func (l *loader) splitByZone() {
 		default:
 			if len(g.Zones) == 0 {
 				l.note(fmt.Sprintf(
-					"nodes of node group %s lie in several zones (%s) and count as one group, whose new nodes come up in the zone with the fewest; if each zone has a group of its own, name the zone too: groupLabel: %s,%s",
+					"nodes of node group %s lie in several zones (%s) and count as one group, whose new nodes come up in the zone with "+
+						"the fewest; if each zone has a group of its own, name the zone too: groupLabel: %s,%s",
 					g.ID, strings.Join(zones, ", "), strings.Join(l.groupLabel.Keys(), ","), v1.LabelTopologyZone))
 			}
 			more := slices.DeleteFunc(zones, func(zone string) bool { return slices.Contains(g.Zones, zone) })

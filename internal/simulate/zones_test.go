@@ -25,18 +25,25 @@ func poolNodes(label string) string {
 const gkePool = "cloud.google.com/gke-nodepool"
 
 func TestAPoolOverZonesIsAGroupInEachWhereTheCloudHasIt(t *testing.T) {
-	pods := "workloads:\n- {name: w, replicas: 9, requests: {cpu: 1500m}}\n- {name: pinned, replicas: 2, requests: {cpu: 1500m}, nodeSelector: {topology.kubernetes.io/zone: z-c}}"
-	inline := "machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\nnodeGroups: [{name: pool, max: 9, template: {metadata: {labels: {LABEL: pool, topology.kubernetes.io/zone: z-a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}}}}]\n"
+	pods := "workloads:\n- {name: w, replicas: 9, requests: {cpu: 1500m}}\n- {name: pinned, replicas: 2, requests: {cpu: " +
+		"1500m}, nodeSelector: {topology.kubernetes.io/zone: z-c}}"
+	inline := "machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\nnodeGroups: [{name: pool, max: 9, template: " +
+		"{metadata: {labels: {LABEL: pool, topology.kubernetes.io/zone: z-a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}}}}]\n"
 	for name, c := range map[string]struct {
 		label, spec string
 		groups      []string
 		note        string
 	}{
-		"GKE, written out":    {gkePool, "groupLabel: LABEL\n" + inline, []string{"pool.z-a", "pool.z-b", "pool.z-c"}, "node group pool has a group of its own in every zone"},
-		"GKE, from the nodes": {gkePool, "groupLabel: LABEL\nnodeGroupsFrom: [{file: nodes.yaml, max: 9}]\n", []string{"pool.z-a", "pool.z-b", "pool.z-c"}, ""},
-		"two keys":            {"team-pool", "groupLabel: \"LABEL,topology.kubernetes.io/zone\"\nnodeGroupsFrom: [{file: nodes.yaml, max: 9}]\n", []string{"pool.z-a", "pool.z-b", "pool.z-c"}, ""},
-		"GKE and the zone":    {gkePool, "groupLabel: \"LABEL,topology.kubernetes.io/zone\"\nnodeGroupsFrom: [{file: nodes.yaml, max: 9}]\n", []string{"pool.z-a", "pool.z-b", "pool.z-c"}, ""},
-		"elsewhere":           {"team-pool", "groupLabel: LABEL\n" + inline, []string{"pool"}, "nodes of node group pool lie in several zones (z-a, z-b, z-c)"},
+		"GKE, written out": {gkePool, "groupLabel: LABEL\n" + inline, []string{"pool.z-a", "pool.z-b", "pool.z-c"},
+			"node group pool has a group of its own in every zone"},
+		"GKE, from the nodes": {gkePool, "groupLabel: LABEL\nnodeGroupsFrom: [{file: nodes.yaml, max: 9}]\n",
+			[]string{"pool.z-a", "pool.z-b", "pool.z-c"}, ""},
+		"two keys": {"team-pool", "groupLabel: \"LABEL,topology.kubernetes.io/zone\"\nnodeGroupsFrom: [{file: nodes.yaml, max: 9}]\n",
+			[]string{"pool.z-a", "pool.z-b", "pool.z-c"}, ""},
+		"GKE and the zone": {gkePool, "groupLabel: \"LABEL,topology.kubernetes.io/zone\"\nnodeGroupsFrom: [{file: nodes.yaml, max: 9}]\n",
+			[]string{"pool.z-a", "pool.z-b", "pool.z-c"}, ""},
+		"elsewhere": {"team-pool", "groupLabel: LABEL\n" + inline, []string{"pool"},
+			"nodes of node group pool lie in several zones (z-a, z-b, z-c)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := strings.ReplaceAll(c.spec+"nodesFrom: [{file: nodes.yaml}]\n"+pods, "LABEL", c.label)
@@ -51,7 +58,8 @@ func TestAPoolOverZonesIsAGroupInEachWhereTheCloudHasIt(t *testing.T) {
 			if diff := cmp.Diff(c.groups, groups); diff != "" {
 				t.Errorf("groups (-want +got):\n%s", diff)
 			}
-			if notes := strings.Join(report.Status.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, "zone") {
+			if notes := strings.Join(report.Status.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" &&
+				strings.Contains(notes, "zone") {
 				t.Errorf("notes %q, want %q", notes, c.note)
 			}
 			if len(c.groups) == 3 && (report.Status.Pending != 0 || len(report.Status.Sets) != 1) {
@@ -70,9 +78,11 @@ func TestAGroupOverZonesFromADump(t *testing.T) {
 	var d simulate.Dump
 	for _, zone := range []string{"z-b", "z-a", "z-c"} {
 		if err := d.Add(document.Item{APIVersion: "v1", Kind: "Node", Object: &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "n-" + zone, Labels: map[string]string{"eks.amazonaws.com/nodegroup": "web", v1.LabelTopologyZone: zone, "topology.ebs.csi.aws.com/zone": zone}},
-			Spec:       v1.NodeSpec{ProviderID: "aws:///" + zone + "/i-" + zone},
-			Status:     v1.NodeStatus{Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}},
+			ObjectMeta: metav1.ObjectMeta{Name: "n-" + zone, Labels: map[string]string{"eks.amazonaws.com/nodegroup": "web",
+				v1.LabelTopologyZone: zone, "topology.ebs.csi.aws.com/zone": zone}},
+			Spec: v1.NodeSpec{ProviderID: "aws:///" + zone + "/i-" + zone},
+			Status: v1.NodeStatus{Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("8Gi"),
+				v1.ResourcePods: resource.MustParse("110")}},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +96,8 @@ func TestAGroupOverZonesFromADump(t *testing.T) {
 		t.Fatalf("groups %+v", groups)
 	}
 	var more v1alpha1.Scenario
-	if err := json.Unmarshal([]byte(`{"spec":{"workloads":[{"name":"w","replicas":8,"requests":{"cpu":"1500m"},"spread":[{}]}]}}`), &more); err != nil {
+	if err := json.Unmarshal([]byte(`{"spec":{"workloads":[{"name":"w","replicas":8,"requests":{"cpu":"1500m"},"spread":[{}]}]}}`),
+		&more); err != nil {
 		t.Fatal(err)
 	}
 	out.Scenario.Spec.Workloads = more.Spec.Workloads

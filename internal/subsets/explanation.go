@@ -141,7 +141,8 @@ func (d *Dump) explain(s *v1alpha1.WorkloadSpread) (Status, error) {
 		return Status{}, err
 	}
 	e := &explainer{WorkloadSpread: s, in: in, decision: workloadspread.Decide(in)}
-	e.status = Status{Notes: notes, At: metav1.NewTime(in.Now), Replicas: in.Workload.Replicas, Subsets: []Subset{}, Pods: []Pod{}, Next: []Step{}, Conditions: e.decision.Status.Conditions}
+	e.status = Status{Notes: notes, At: metav1.NewTime(in.Now), Replicas: in.Workload.Replicas, Subsets: []Subset{}, Pods: []Pod{},
+		Next: []Step{}, Conditions: e.decision.Status.Conditions}
 	if in.Workload.Found {
 		e.subsets()
 		e.pods()
@@ -164,7 +165,8 @@ func (e *explainer) answer() string {
 		}
 		parts = append(parts, part)
 	}
-	text := fmt.Sprintf("%s/%s spreads %s with %s: %s", e.Namespace, e.Name, target, spelling.Count(e.status.Replicas, "replica"), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s/%s spreads %s with %s: %s", e.Namespace, e.Name, target, spelling.Count(e.status.Replicas, "replica"),
+		strings.Join(parts, ", "))
 	if n := e.decision.Status.Unassigned; n > 0 {
 		text += fmt.Sprintf("; %s in no subset", spelling.Count(n, "pod"))
 	}
@@ -271,7 +273,8 @@ func (e *explainer) place(out *Pod, pod *v1.Pod, assigned string) {
 			out.Why += fmt.Sprintf("; its ordinal is %d", workloadspread.OrdinalOf(pod.Name))
 		}
 	case pod.Spec.NodeName == "":
-		out.From, out.Why = FromNothing, "it has no assignment, and no node yet that a subset could match: it was created before "+e.Name+", or while its webhook did not answer"
+		out.From, out.Why = FromNothing, "it has no assignment, and no node yet that a subset could match: it was created before "+e.Name+
+			", or while its webhook did not answer"
 	case e.in.Nodes[pod.Spec.NodeName] == nil:
 		out.From, out.Why = FromNothing, "it has no assignment, and its node "+pod.Spec.NodeName+" is not among the objects"
 	default:
@@ -304,7 +307,8 @@ func (e *explainer) readsCosts() bool {
 func (e *explainer) costWhy(cost int32, subset int, pod *v1.Pod) string {
 	shared, old, n := workloadspread.Shared(&e.Spec), "", int32(len(e.Spec.Subsets)-subset)
 	current := e.in.Workload.Revision
-	if reversed := shared && cost < 500_000 || !shared && cost != 100*n && cost != -100*int32(subset+1); reversed && current != "" && workloadspread.RevisionOf(pod) != current {
+	if reversed := shared && cost < 500_000 || !shared && cost != 100*n && cost != -100*int32(subset+1); reversed && current != "" &&
+		workloadspread.RevisionOf(pod) != current {
 		old = ", in the reverse order of an old revision"
 	}
 	switch {

@@ -105,7 +105,8 @@ spec: {replicas: REPLICAS, selector: {matchLabels: {app: web}}, template: {metad
 
 func text(values map[string]string) string {
 	out := template
-	for word, otherwise := range map[string]string{"KIND": "ReplicaSet", "STRATEGY": "Fixed", ", ADAPTIVE": "", "STATUS": "{}", "REPLICAS": "3"} {
+	for word, otherwise := range map[string]string{"KIND": "ReplicaSet", "STRATEGY": "Fixed", ", ADAPTIVE": "", "STATUS": "{}",
+		"REPLICAS": "3"} {
 		value, ok := values[word]
 		if !ok {
 			value = otherwise
@@ -117,8 +118,10 @@ func text(values map[string]string) string {
 
 // pod is a pod of the workload.
 func pod(name, kind, node, annotation, status string) string {
-	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: %s, creationTimestamp: \"2026-11-02T09:10:00Z\", labels: {app: web}, annotations: {%s}, "+
-		"ownerReferences: [{apiVersion: apps/v1, kind: %s, name: web, uid: w, controller: true}]}, spec: {%s containers: [{name: c, image: i}]}, status: {%s}}\n", name, name, annotation, kind, node, status)
+	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: %s, creationTimestamp: "+
+		"\"2026-11-02T09:10:00Z\", labels: {app: web}, annotations: {%s}, "+
+		"ownerReferences: [{apiVersion: apps/v1, kind: %s, name: web, uid: w, controller: true}]}, spec: {%s containers: "+
+		"[{name: c, image: i}]}, status: {%s}}\n", name, name, annotation, kind, node, status)
 }
 
 const adaptive = ", adaptive: {rescheduleCriticalSeconds: 30, unschedulableSeconds: 600}"
@@ -128,7 +131,8 @@ func TestWhyAPodIsInItsSubset(t *testing.T) {
 		return `"evenkeel.dev/workload-spread": '{"name":"web","subset":"` + subset + `"}'`
 	}
 	unschedulable := `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, lastTransitionTime: "2026-11-02T09:10:00Z"}]`
-	later := "---\n{apiVersion: v1, kind: Event, metadata: {name: e}, involvedObject: {kind: Pod, name: other}, reason: Pulled, lastTimestamp: \"2026-11-02T09:12:00Z\"}\n"
+	later := "---\n{apiVersion: v1, kind: Event, metadata: {name: e}, involvedObject: {kind: Pod, name: other}, reason: " +
+		"Pulled, lastTimestamp: \"2026-11-02T09:12:00Z\"}\n"
 	for name, c := range map[string]struct {
 		values     map[string]string
 		pods       string
@@ -136,17 +140,28 @@ func TestWhyAPodIsInItsSubset(t *testing.T) {
 		want       []string
 		next, cost string
 	}{
-		"node": {pods: pod("p", "ReplicaSet", "nodeName: a1,", "", "phase: Running"), pod: "p", want: []string{"a", FromNode, "its node a1 matches the subset best"}, next: "Assign p: to subset a", cost: "within the limit"},
-		"node with a taint": {pods: pod("p", "ReplicaSet", "nodeName: b1,", "", "phase: Running"), pod: "p", want: []string{"", FromNothing, "its node b1 matches no subset"},
+		"node": {pods: pod("p", "ReplicaSet", "nodeName: a1,", "", "phase: Running"), pod: "p",
+			want: []string{"a", FromNode, "its node a1 matches the subset best"}, next: "Assign p: to subset a", cost: "within the limit"},
+		"node with a taint": {pods: pod("p", "ReplicaSet", "nodeName: b1,", "", "phase: Running"), pod: "p",
+			want: []string{"", FromNothing, "its node b1 matches no subset"},
 			next: "WriteCost p: from none to -300", cost: "in no subset"},
-		"node unknown": {pods: pod("p", "ReplicaSet", "nodeName: c1,", "", "phase: Running"), pod: "p", want: []string{"", FromNothing, "its node c1 is not among the objects"}},
-		"no node":      {pods: pod("p", "ReplicaSet", "", "", "phase: Pending"), pod: "p", want: []string{"", FromNothing, "no node yet"}},
-		"no room":      {pods: pod("p", "ReplicaSet", "nodeName: a1,", in(""), "phase: Running"), pod: "p", want: []string{"", FromNothing, "no subset had room for it when it was created"}},
-		"old subset":   {pods: pod("p", "ReplicaSet", "nodeName: a1,", in("c"), "phase: Running"), pod: "p", want: []string{"", FromNothing, "which the spec does not have any more"}},
-		"other's":      {pods: pod("p", "ReplicaSet", "nodeName: a1,", `"evenkeel.dev/workload-spread": '{"name":"api","subset":"b"}'`, "phase: Running"), pod: "p", want: []string{"a", FromNode, "no assignment of web"}},
-		"stateful set": {values: map[string]string{"KIND": "StatefulSet"}, pods: pod("web-2", "StatefulSet", "nodeName: b1,", in("b"), "phase: Running"), pod: "web-2", want: []string{"b", FromAnnotation, "its ordinal is 2"}},
-		"waits":        {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable), pod: "p", want: []string{"a", FromAnnotation, "annotation"}, next: "Wait p: the scheduler finds no node; it moves on then"},
-		"moves on":     {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive}, pods: pod("p", "ReplicaSet", "", in("a"), unschedulable) + later, pod: "p", want: []string{"a", FromAnnotation, ""}, next: "Delete p: it could not be scheduled in subset a"},
+		"node unknown": {pods: pod("p", "ReplicaSet", "nodeName: c1,", "", "phase: Running"), pod: "p",
+			want: []string{"", FromNothing, "its node c1 is not among the objects"}},
+		"no node": {pods: pod("p", "ReplicaSet", "", "", "phase: Pending"), pod: "p", want: []string{"", FromNothing, "no node yet"}},
+		"no room": {pods: pod("p", "ReplicaSet", "nodeName: a1,", in(""), "phase: Running"), pod: "p",
+			want: []string{"", FromNothing, "no subset had room for it when it was created"}},
+		"old subset": {pods: pod("p", "ReplicaSet", "nodeName: a1,", in("c"), "phase: Running"), pod: "p",
+			want: []string{"", FromNothing, "which the spec does not have any more"}},
+		"other's": {pods: pod("p", "ReplicaSet", "nodeName: a1,", `"evenkeel.dev/workload-spread": '{"name":"api","subset":"b"}'`,
+			"phase: Running"), pod: "p", want: []string{"a", FromNode, "no assignment of web"}},
+		"stateful set": {values: map[string]string{"KIND": "StatefulSet"}, pods: pod("web-2", "StatefulSet", "nodeName: b1,", in("b"),
+			"phase: Running"), pod: "web-2", want: []string{"b", FromAnnotation, "its ordinal is 2"}},
+		"waits": {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive},
+			pods: pod("p", "ReplicaSet", "", in("a"), unschedulable), pod: "p", want: []string{"a", FromAnnotation, "annotation"},
+			next: "Wait p: the scheduler finds no node; it moves on then"},
+		"moves on": {values: map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive},
+			pods: pod("p", "ReplicaSet", "", in("a"), unschedulable) + later, pod: "p", want: []string{"a", FromAnnotation, ""},
+			next: "Delete p: it could not be scheduled in subset a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := explained(t, parse(t, text(c.values)+c.pods))
@@ -190,12 +205,15 @@ func TestAWorkloadThatIsMissing(t *testing.T) {
 
 func TestRefusedDumps(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown field":  {strings.Replace(text(nil), "maxReplicas: 2", "maxReplica: 2", 1), "spec.subsets[0].maxReplica: unknown field"},
-		"wrong value":    {strings.Replace(text(nil), "maxReplicas: 2", "maxReplicas: -2", 1), "spec.subsets[0].maxReplicas: Invalid value: -2"},
-		"no name":        {strings.Replace(text(nil), "name: web, generation", "generation", 1), "metadata.name: Required value"},
-		"twice":          {text(nil) + "---\n" + text(nil), `metadata.name: Duplicate value: "default/web"`},
-		"two on one":     {text(nil) + "---" + strings.Replace(text(nil), "name: web, generation", "name: other, generation", 1), "spec.targetRef"},
-		"a pod too many": {text(nil) + "---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}\n", "resources.requests"},
+		"unknown field": {strings.Replace(text(nil), "maxReplicas: 2", "maxReplica: 2", 1), "spec.subsets[0].maxReplica: unknown field"},
+		"wrong value":   {strings.Replace(text(nil), "maxReplicas: 2", "maxReplicas: -2", 1), "spec.subsets[0].maxReplicas: Invalid value: -2"},
+		"no name":       {strings.Replace(text(nil), "name: web, generation", "generation", 1), "metadata.name: Required value"},
+		"twice":         {text(nil) + "---\n" + text(nil), `metadata.name: Duplicate value: "default/web"`},
+		"two on one": {text(nil) + "---" + strings.Replace(text(nil), "name: web, generation", "name: other, generation", 1),
+			"spec.targetRef"},
+		"a pod too many": {text(nil) +
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}\n",
+			"resources.requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := readDump([]string{"-"}, again(c.text), 1<<20)
@@ -223,7 +241,8 @@ func TestExplainByName(t *testing.T) {
 // every pod is in a subset of the spec or in none.
 func FuzzExplain(f *testing.F) {
 	f.Add(text(nil) + pod("p", "ReplicaSet", "nodeName: a1,", "", "phase: Running"))
-	f.Add(text(map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive, "STATUS": `{subsetStatuses: [{name: a, unschedulableUntil: "2026-11-02T09:18:00Z"}]}`}))
+	f.Add(text(map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive,
+		"STATUS": `{subsetStatuses: [{name: a, unschedulableUntil: "2026-11-02T09:18:00Z"}]}`}))
 	f.Add(strings.Replace(text(nil), "type: Fixed", "type: Fixed}\n  distribution: Even\n  targetFilter: {selector: {matchLabels: {a: b}}", 1))
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := readDump([]string{"-"}, again(text), 1<<16)

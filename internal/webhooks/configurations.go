@@ -148,9 +148,11 @@ func (k *Keeper) complete(c *configuration, authorities []byte, namespaces []str
 	}
 	switch {
 	case len(present) == 0:
-		c.problem = fmt.Errorf("the %s webhook configuration %s has none of the webhooks of Service %s/%s, and is left alone", c.kind, k.options.Configuration, k.options.Namespace, k.options.Service)
+		c.problem = fmt.Errorf("the %s webhook configuration %s has none of the webhooks of Service %s/%s, and is left alone", c.kind,
+			k.options.Configuration, k.options.Namespace, k.options.Service)
 	case len(missing) > 0:
-		c.problem = fmt.Errorf("the %s webhook configuration %s lacks %v: install the manifests of this version", c.kind, k.options.Configuration, missing)
+		c.problem = fmt.Errorf("the %s webhook configuration %s lacks %v: install the manifests of this version", c.kind, k.options.Configuration,
+			missing)
 	}
 	return !equality.Semantic.DeepEqual(before, c.object)
 }

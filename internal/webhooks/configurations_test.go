@@ -148,7 +148,8 @@ func TestConfigurationsAreRestored(t *testing.T) {
 		}
 		k.Sync(t.Context())
 		got := w.mutating(t)
-		if !bytes.Equal(got.Webhooks[0].ClientConfig.CABundle, whole.Webhooks[0].ClientConfig.CABundle) || len(got.Webhooks[0].Rules) != 1 || !slices.Equal(names(got.Webhooks[0].NamespaceSelector), w.need) {
+		if !bytes.Equal(got.Webhooks[0].ClientConfig.CABundle, whole.Webhooks[0].ClientConfig.CABundle) || len(got.Webhooks[0].Rules) != 1 ||
+			!slices.Equal(names(got.Webhooks[0].NamespaceSelector), w.need) {
 			t.Errorf("%s: %+v", name, got.Webhooks[0])
 		}
 		if got.Webhooks[1].Rules != nil || got.Webhooks[1].ClientConfig.CABundle != nil {
@@ -179,7 +180,8 @@ evenkeel_webhook_configuration_repairs_total{configuration="validating"} 0
 # TYPE evenkeel_webhook_namespaces gauge
 evenkeel_webhook_namespaces 1
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_webhook_configuration_ready", "evenkeel_webhook_configuration_repairs_total", "evenkeel_webhook_namespaces"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_webhook_configuration_ready",
+		"evenkeel_webhook_configuration_repairs_total", "evenkeel_webhook_namespaces"); err != nil {
 		t.Error(err)
 	}
 }
@@ -200,7 +202,9 @@ func TestNamesakeIsLeftAlone(t *testing.T) {
 		t.Error("the other configuration is not complete")
 	}
 	err := k.Cover(t.Context(), "bank")
-	if err == nil || !strings.Contains(err.Error(), "mutating webhook configuration evenkeel-webhooks has none of the webhooks of Service evenkeel-system/evenkeel-webhooks, and is left alone") {
+	if err == nil || !strings.Contains(err.Error(),
+		"mutating webhook configuration evenkeel-webhooks has none of the webhooks of Service "+
+			"evenkeel-system/evenkeel-webhooks, and is left alone") {
 		t.Error(err)
 	}
 }
@@ -216,7 +220,8 @@ func TestWebhookThatIsMissingIsNamed(t *testing.T) {
 	if v := w.validating(t); v.Webhooks[0].ClientConfig.CABundle == nil {
 		t.Error("the webhook that is there is not complete")
 	}
-	if err := k.Cover(t.Context(), "bank"); err == nil || !strings.Contains(err.Error(), "lacks [spreads.evenkeel.dev]: install the manifests of this version") {
+	if err := k.Cover(t.Context(), "bank"); err == nil ||
+		!strings.Contains(err.Error(), "lacks [spreads.evenkeel.dev]: install the manifests of this version") {
 		t.Error(err)
 	}
 }

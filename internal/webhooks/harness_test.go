@@ -91,7 +91,8 @@ func (w *apiServer) keeper(t testing.TB, change ...func(*webhooks.Options)) *web
 func rules(resources ...string) []admissionv1.RuleWithOperations {
 	return []admissionv1.RuleWithOperations{{
 		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: resources, Scope: ptr.To(admissionv1.NamespacedScope)},
+		Rule: admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: resources,
+			Scope: ptr.To(admissionv1.NamespacedScope)},
 	}}
 }
 
@@ -99,12 +100,14 @@ func rules(resources ...string) []admissionv1.RuleWithOperations {
 func installed() []client.Object {
 	at := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "evenkeel-system", Name: webhooks.DefaultName}}
 	return []client.Object{
-		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.DefaultName}, Webhooks: []admissionv1.MutatingWebhook{
-			{Name: "pods.evenkeel.dev", ClientConfig: at}, {Name: "other.example.com"},
-		}},
-		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.DefaultName}, Webhooks: []admissionv1.ValidatingWebhook{
-			{Name: "pods.evenkeel.dev", ClientConfig: at}, {Name: "spreads.evenkeel.dev", ClientConfig: at},
-		}},
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.DefaultName},
+			Webhooks: []admissionv1.MutatingWebhook{
+				{Name: "pods.evenkeel.dev", ClientConfig: at}, {Name: "other.example.com"},
+			}},
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.DefaultName},
+			Webhooks: []admissionv1.ValidatingWebhook{
+				{Name: "pods.evenkeel.dev", ClientConfig: at}, {Name: "spreads.evenkeel.dev", ClientConfig: at},
+			}},
 	}
 }
 
@@ -146,7 +149,8 @@ func (w *apiServer) untrusted(t testing.TB, k *webhooks.Keeper) error {
 	for _, text := range w.trusts(t) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(text)
-		_, err := k.Certificate().Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: w.clock.Now(), DNSName: "evenkeel-webhooks.evenkeel-system.svc"})
+		_, err := k.Certificate().Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: w.clock.Now(),
+			DNSName: "evenkeel-webhooks.evenkeel-system.svc"})
 		if err != nil {
 			return err
 		}

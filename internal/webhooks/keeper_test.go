@@ -152,7 +152,8 @@ func TestServedIsTrustedAlways(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 8).Draw(r, "steps") {
-			switch event := rapid.SampledFrom([]string{"pass", "pass", "pass", "pass", "wait", "weeks", "delete", "garbage", "half", "new"}).Draw(r, "event"); event {
+			switch event := rapid.SampledFrom([]string{"pass", "pass", "pass", "pass", "wait", "weeks", "delete", "garbage", "half", "new"}).Draw(r,
+				"event"); event {
 			case "pass":
 				pass(rapid.IntRange(0, len(replicas)-1).Draw(r, "who"))
 				check("a pass")

@@ -18,10 +18,14 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_webhook_")
 	m := &Metrics{
-		rotations:  set.Counter("certificate_rotations_total", "Certificates of the webhooks that this process put into use for all.").WithLabelValues(),
-		ready:      set.Gauge("configuration_ready", "1 if a webhook configuration, mutating or validating, is installed and complete, else 0.", "configuration"),
-		repairs:    set.Counter("configuration_repairs_total", "How often a webhook configuration was restored that something else had changed.", "configuration"),
-		failing:    set.Gauge("certificate_failing", "1 while the Secret with the certificate of the webhooks cannot be read or written, else 0.").WithLabelValues(),
+		rotations: set.Counter("certificate_rotations_total",
+			"Certificates of the webhooks that this process put into use for all.").WithLabelValues(),
+		ready: set.Gauge("configuration_ready", "1 if a webhook configuration, mutating or validating, is installed and complete, else 0.",
+			"configuration"),
+		repairs: set.Counter("configuration_repairs_total", "How often a webhook configuration was restored that something else had changed.",
+			"configuration"),
+		failing: set.Gauge("certificate_failing",
+			"1 while the Secret with the certificate of the webhooks cannot be read or written, else 0.").WithLabelValues(),
 		namespaces: set.Gauge("namespaces", "Namespaces whose pods the API server sends to the webhooks.").WithLabelValues(),
 	}
 	metricset.Preset(m.ready, kinds)

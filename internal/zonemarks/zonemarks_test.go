@@ -37,7 +37,8 @@ func Example() {
 }
 
 func TestATextComesBackAsItWas(t *testing.T) {
-	text := head + "  - {name: a, topologyKey: example.com/rack, reason: power, since: \"2026-01-01T00:00:00Z\", until: \"2026-01-01T02:00:00Z\"}\n  - name: b\n"
+	text := head + "  - {name: a, topologyKey: example.com/rack, reason: power, since: \"2026-01-01T00:00:00Z\", until: " +
+		"\"2026-01-01T02:00:00Z\"}\n  - name: b\n"
 	doc, marks, err := zonemarks.Parse("x", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +153,8 @@ func TestWatchReportsChanges(t *testing.T) {
 			})
 		}()
 		time.Sleep(zonemarks.Interval / 2) //nolint:forbidigo // in the bubble's time, between two readings
-		for _, text := range []string{"", head + "  - name: a\n", head + "  - name: a\n", "kind: [", "kind: [", " ", head + "  - name: a\n  - name: b\n", head + "  - name: a\n"} {
+		for _, text := range []string{"", head + "  - name: a\n", head + "  - name: a\n", "kind: [", "kind: [", " ", head +
+			"  - name: a\n  - name: b\n", head + "  - name: a\n"} {
 			if text != "" {
 				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
@@ -173,7 +175,8 @@ func TestWatchReportsChanges(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"", head, head + "  - name: a\n", "kind: [", head + "  - {name: a, until: \"2026-01-01T02:00:00Z\"}\n---\n" + head} {
+	for _, text := range []string{"", head, head + "  - name: a\n", "kind: [", head + "  - {name: a, until: \"2026-01-01T02:00:00Z\"}\n---\n" +
+		head} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -37,7 +37,8 @@ type Completion struct {
 // A guess must not decide where pods go. So nothing is filled in that says what nodes are for: no
 // label that one of the pods selects nodes by, no label that is known to have a meaning, no
 // extended resource. Nor is anything if two models would fill in different labels.
-func Complete(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options, pods iter.Seq[*v1.PodSpec]) (map[string]Completion, error) {
+func Complete(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options,
+	pods iter.Seq[*v1.PodSpec]) (map[string]Completion, error) {
 	similarity.Policies = nil // groups that belong together need not look alike
 	index, err := nodegroupset.NewIndex(similarity)
 	if err != nil {
@@ -149,7 +150,8 @@ func nodeSelectorKeys(pods iter.Seq[*v1.PodSpec]) map[string]bool {
 		for _, c := range pod.TopologySpreadConstraints {
 			keys[c.TopologyKey] = true
 		}
-		if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil ||
+			pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 			continue
 		}
 		for _, term := range pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {

@@ -40,7 +40,8 @@ func AddDaemonPods(t *cloudprovider.Template, sets []*appsv1.DaemonSet) {
 func carries(t *cloudprovider.Template, set *appsv1.DaemonSet) bool {
 	return slices.ContainsFunc(t.Pods, func(pod *v1.Pod) bool {
 		owner := metav1.GetControllerOfNoCopy(pod)
-		return pod.Namespace == cmp.Or(set.Namespace, metav1.NamespaceDefault) && owner != nil && owner.Kind == "DaemonSet" && owner.Name == set.Name
+		return pod.Namespace == cmp.Or(set.Namespace, metav1.NamespaceDefault) && owner != nil && owner.Kind == "DaemonSet" &&
+			owner.Name == set.Name
 	})
 }
 
@@ -51,7 +52,8 @@ func DaemonPod(set *appsv1.DaemonSet) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cmp.Or(set.Namespace, metav1.NamespaceDefault), Name: set.Name, Labels: template.Labels, Annotations: template.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &isController}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID,
+				Controller: &isController}},
 		},
 		Spec: template.Spec,
 	}

@@ -19,7 +19,8 @@ func Example() {
 		ObjectMeta: metav1.ObjectMeta{Name: "ip-10-0-0-1", Labels: map[string]string{v1.LabelHostname: "ip-10-0-0-1", v1.LabelTopologyZone: "a"}},
 		Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: v1.TaintNodeNotReady, Effect: v1.TaintEffectNoExecute}}},
 		Status: v1.NodeStatus{Capacity: v1.ResourceList{
-			v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourceEphemeralStorage: resource.MustParse("80Gi"),
+			v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"),
+			v1.ResourceEphemeralStorage: resource.MustParse("80Gi"),
 		}},
 	}
 	node.Status.Allocatable = node.Status.Capacity

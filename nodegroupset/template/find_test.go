@@ -24,7 +24,8 @@ func podOf(set *appsv1.DaemonSet, node string, generation int64) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: set.Name + "-" + node, Namespace: set.Namespace, Labels: template.Labels, Annotations: template.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &controller}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID,
+				Controller: &controller}},
 		},
 		Spec: template.Spec,
 	}

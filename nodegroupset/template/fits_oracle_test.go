@@ -84,9 +84,10 @@ func randomTemplate(t *rapid.T) cloudprovider.Template {
 	node.Spec.Unschedulable = rapid.Bool().Draw(t, "unschedulable")
 	for range rapid.IntRange(0, 2).Draw(t, "taints") {
 		taint := v1.Taint{
-			Key:    rapid.SampledFrom([]string{"team", "gpu", v1.TaintNodeDiskPressure, v1.TaintNodeNotReady}).Draw(t, "key"),
-			Value:  rapid.SampledFrom([]string{"", "a"}).Draw(t, "value"),
-			Effect: rapid.SampledFrom([]v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule}).Draw(t, "effect"),
+			Key:   rapid.SampledFrom([]string{"team", "gpu", v1.TaintNodeDiskPressure, v1.TaintNodeNotReady}).Draw(t, "key"),
+			Value: rapid.SampledFrom([]string{"", "a"}).Draw(t, "value"),
+			Effect: rapid.SampledFrom([]v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule}).Draw(t,
+				"effect"),
 		}
 		node.Spec.Taints = append(node.Spec.Taints, taint)
 	}
@@ -105,7 +106,8 @@ func randomSpec(t *rapid.T) v1.PodSpec {
 		v1.ResourceMemory: *resource.NewQuantity(rapid.Int64Range(0, 3).Draw(t, "requested memory")<<30, resource.BinarySI),
 	}}}
 	if rapid.Bool().Draw(t, "uses device") {
-		container.Resources.Requests["example.com/gpu"] = *resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "requested devices"), resource.DecimalSI)
+		container.Resources.Requests["example.com/gpu"] = *resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "requested devices"),
+			resource.DecimalSI)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "ports") {
 		container.Ports = append(container.Ports, v1.ContainerPort{

@@ -19,7 +19,8 @@ func TestNearLeavesOutNoModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []string{"pool", "team", v1.LabelTopologyZone, "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "agentpool", v1.LabelInstanceTypeStable, v1.LabelInstanceType}
+	keys := []string{"pool", "team", v1.LabelTopologyZone, "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "agentpool",
+		v1.LabelInstanceTypeStable, v1.LabelInstanceType}
 	rapid.Check(t, func(t *rapid.T) {
 		options := nodegroupset.Options{
 			Labels:       rapid.SliceOfNDistinct(rapid.SampledFrom(keys), 0, 1, rapid.ID[string]).Draw(t, "labels"),

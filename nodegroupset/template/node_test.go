@@ -15,15 +15,20 @@ func TestNodesThatAreReadyAndHealthy(t *testing.T) {
 		taint          string
 		ready, healthy bool
 	}{
-		"says nothing":                  {},
-		"says something else":           {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeMemoryPressure: v1.ConditionFalse}},
-		"ready":                         {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue}, ready: true, healthy: true},
-		"not ready":                     {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionFalse}},
-		"not seen for a while":          {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionUnknown}},
-		"ready, asleep":                 {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue, "Suspended": v1.ConditionTrue}, ready: true},
-		"ready, with a full disk":       {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue, v1.NodeDiskPressure: v1.ConditionTrue}, ready: true},
-		"ready, without a network":      {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue}, taint: v1.TaintNodeNetworkUnavailable, ready: true},
-		"ready, with a taint otherwise": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue}, taint: v1.TaintNodeUnreachable, ready: true, healthy: true},
+		"says nothing":        {},
+		"says something else": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeMemoryPressure: v1.ConditionFalse}},
+		"ready": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue}, ready: true,
+			healthy: true},
+		"not ready":            {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionFalse}},
+		"not seen for a while": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionUnknown}},
+		"ready, asleep": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue,
+			"Suspended": v1.ConditionTrue}, ready: true},
+		"ready, with a full disk": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue,
+			v1.NodeDiskPressure: v1.ConditionTrue}, ready: true},
+		"ready, without a network": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue},
+			taint: v1.TaintNodeNetworkUnavailable, ready: true},
+		"ready, with a taint otherwise": {conditions: map[v1.NodeConditionType]v1.ConditionStatus{v1.NodeReady: v1.ConditionTrue},
+			taint: v1.TaintNodeUnreachable, ready: true, healthy: true},
 	} {
 		node := &v1.Node{}
 		for kind, status := range test.conditions {

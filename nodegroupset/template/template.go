@@ -89,7 +89,8 @@ func cleanNode(group string, n *v1.Node, startupTaints []string) *v1.Node {
 	clean := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: make(map[string]string, len(n.Labels)+1), Annotations: n.Annotations},
 		Spec:       v1.NodeSpec{ProviderID: n.Spec.ProviderID},
-		Status:     v1.NodeStatus{Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable, NodeInfo: n.Status.NodeInfo, DeclaredFeatures: n.Status.DeclaredFeatures},
+		Status: v1.NodeStatus{Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable, NodeInfo: n.Status.NodeInfo,
+			DeclaredFeatures: n.Status.DeclaredFeatures},
 	}
 	clean = clean.DeepCopy()
 	for key, value := range n.Labels {
@@ -114,8 +115,9 @@ func isTransient(key string, startupTaints []string) bool {
 // the daemon set controller writes.
 func cleanPod(pod *v1.Pod) *v1.Pod {
 	clean := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences},
-		Spec:       *pod.Spec.DeepCopy(),
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels, Annotations: pod.Annotations,
+			OwnerReferences: pod.OwnerReferences},
+		Spec: *pod.Spec.DeepCopy(),
 	}
 	clean.Spec.NodeName = ""
 	if affinity := clean.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {

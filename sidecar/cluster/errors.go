@@ -26,7 +26,8 @@ func explain(err error, verb, object, manifests string) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("no right to %s %s: apply %s or grant it to the service account of the pod: %w", verb, object, manifests, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server does not accept the credentials used to %s %s: check the kubeconfig or the service account's token: %w", verb, object, err)
+		return fmt.Errorf("the API server does not accept the credentials used to %s %s: check the kubeconfig or the service account's token: %w",
+			verb, object, err)
 	default:
 		return fmt.Errorf("cannot %s %s: %w", verb, object, err)
 	}

@@ -135,7 +135,8 @@ func (w *world) save(r *replica) {
 }
 
 func (w *world) judge(err error) {
-	if err != nil && !errors.Is(err, sidecar.ErrNotLeader) && !errors.Is(err, ErrStale) && !errors.Is(err, errLostLine) && !strings.Contains(err.Error(), "there is no Lease") {
+	if err != nil && !errors.Is(err, sidecar.ErrNotLeader) && !errors.Is(err, ErrStale) && !errors.Is(err, errLostLine) &&
+		!strings.Contains(err.Error(), "there is no Lease") {
 		w.Fatal(err)
 	}
 }
@@ -168,7 +169,8 @@ func TestJournalGoesOn(t *testing.T) {
 	save("b")
 	save("c")
 	load("c")
-	if got, want := strings.Join(l.requests, ", "), "get leases, update configmaps, get leases, update configmaps, get configmaps, get leases, update configmaps"; got != want {
+	if got, want := strings.Join(l.requests, ", "),
+		"get leases, update configmaps, get leases, update configmaps, get configmaps, get leases, update configmaps"; got != want {
 		t.Errorf("requests: %s\nwant: %s", got, want)
 	}
 	l.lose = true
@@ -204,11 +206,15 @@ func TestJournalOfAFollower(t *testing.T) {
 		lease func(s *server)
 		want  string
 	}{
-		"another leads":  {func(s *server) { s.lead("ca-1") }, "not the leading replica: ca-1 holds the Lease cluster-autoscaler, and we are ca-0"},
-		"released":       {func(s *server) { s.lead("ca-0"); s.lead("") }, "not the leading replica: nobody holds the Lease cluster-autoscaler"},
-		"expired":        {func(s *server) { s.lead("ca-0"); s.clock.Step(15 * time.Second) }, "not the leading replica: the Lease cluster-autoscaler has expired"},
-		"never renewed":  {func(s *server) { s.lead("ca-0"); s.lease.Spec.RenewTime = nil }, "not the leading replica: the Lease cluster-autoscaler has expired"},
-		"without a term": {func(s *server) { s.lead("ca-0"); s.lease.Spec.LeaseDurationSeconds = nil }, "not the leading replica: the Lease cluster-autoscaler has expired"},
+		"another leads": {func(s *server) { s.lead("ca-1") },
+			"not the leading replica: ca-1 holds the Lease cluster-autoscaler, and we are ca-0"},
+		"released": {func(s *server) { s.lead("ca-0"); s.lead("") }, "not the leading replica: nobody holds the Lease cluster-autoscaler"},
+		"expired": {func(s *server) { s.lead("ca-0"); s.clock.Step(15 * time.Second) },
+			"not the leading replica: the Lease cluster-autoscaler has expired"},
+		"never renewed": {func(s *server) { s.lead("ca-0"); s.lease.Spec.RenewTime = nil },
+			"not the leading replica: the Lease cluster-autoscaler has expired"},
+		"without a term": {func(s *server) { s.lead("ca-0"); s.lease.Spec.LeaseDurationSeconds = nil },
+			"not the leading replica: the Lease cluster-autoscaler has expired"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +240,8 @@ func TestJournalOfAFollower(t *testing.T) {
 func TestJournalWithoutLease(t *testing.T) {
 	s := newServer()
 	_, err := s.journal(t, s.line("one"), "one", "ca-0", DefaultLease).Load(t.Context())
-	if err == nil || errors.Is(err, sidecar.ErrNotLeader) || !strings.Contains(err.Error(), "there is no Lease cluster-autoscaler") || s.text != nil {
+	if err == nil || errors.Is(err, sidecar.ErrNotLeader) || !strings.Contains(err.Error(), "there is no Lease cluster-autoscaler") ||
+		s.text != nil {
 		t.Errorf("load: %v, written: %v", err, s.text)
 	}
 }

@@ -205,7 +205,8 @@ func usual(i int) *v1.Node {
 		label(fmt.Sprintf("example.com/label-%d", k))(n)
 	}
 	for k := range 50 {
-		n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/image-%d@sha256:%064d", k, i)}})
+		n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/image-%d@sha256:%064d", k,
+			i)}})
 	}
 	return n
 }

@@ -28,7 +28,8 @@ func (n *Notices) Set(notices []steering.Notice) {
 		case one.Failed:
 			reason = provisioning.ReasonAttemptFailed
 		}
-		out[i] = conditions.Notice{Namespace: one.Namespace, Name: one.Name, UID: one.UID, Acting: one.Acting, Reason: reason, Message: one.Message}
+		out[i] = conditions.Notice{Namespace: one.Namespace, Name: one.Name, UID: one.UID, Acting: one.Acting, Reason: reason,
+			Message: one.Message}
 	}
 	n.writer.Set(out)
 }

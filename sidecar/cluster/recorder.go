@@ -44,7 +44,8 @@ func newRecorder(ctx context.Context, client kubernetes.Interface, o *Options) *
 		record.WithContext(klog.NewContext(ctx, logr.Discard())), // the sink logs
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventQPS, Clock: o.Clock}),
 	)
-	broadcaster.StartRecordingToSink(&sink{ctx: ctx, events: client.CoreV1().Events(object.Namespace), object: "events in namespace " + object.Namespace, log: o.Log})
+	broadcaster.StartRecordingToSink(&sink{ctx: ctx, events: client.CoreV1().Events(object.Namespace), object: "events in namespace " +
+		object.Namespace, log: o.Log})
 	return &Recorder{broadcaster.NewRecorder(runtime.NewScheme(), v1.EventSource{Component: cmp.Or(o.component, userAgent)}), object}
 }
 

@@ -99,13 +99,15 @@ func (b *Beside) WatchStatus(ctx context.Context, report func(steering.Sizes, er
 		report(sizes, nil)
 	}
 	gone := func() {
-		fail(errors.New("does not exist: Cluster Autoscaler does not run, or writes it elsewhere (--write-status-configmap, --namespace, --status-config-map-name)"))
+		fail(errors.New("does not exist: Cluster Autoscaler does not run, or writes it elsewhere (--write-status-configmap, " +
+			"--namespace, --status-config-map-name)"))
 	}
-	source := source(b.client.CoreV1().ConfigMaps(b.o.Namespace), fields.OneTermEqualSelector(metav1.ObjectNameField, b.o.ConfigMap).String(), func(verb string, err error) {
-		if err != nil {
-			report(steering.Sizes{}, explain(err, verb, name, expanderRBAC))
-		}
-	})
+	source := source(b.client.CoreV1().ConfigMaps(b.o.Namespace), fields.OneTermEqualSelector(metav1.ObjectNameField, b.o.ConfigMap).String(),
+		func(verb string, err error) {
+			if err != nil {
+				report(steering.Sizes{}, explain(err, verb, name, expanderRBAC))
+			}
+		})
 	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(source, b.client), ObjectType: &v1.ConfigMap{},
 		Handler: cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, now any) { seen(now) }, DeleteFunc: func(any) { gone() }},

@@ -62,7 +62,8 @@ nodeGroups:
 }
 
 func statusMap(text string) *v1.ConfigMap {
-	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: autoscalerstatus.ConfigMap}, Data: map[string]string{autoscalerstatus.Key: text}}
+	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: autoscalerstatus.ConfigMap},
+		Data: map[string]string{autoscalerstatus.Key: text}}
 }
 
 // TestWatchStatus: whatever becomes of the ConfigMap is reported.
@@ -83,9 +84,11 @@ func TestWatchStatus(t *testing.T) {
 	if _, err := maps.Create(t.Context(), statusMap(statusText("4")), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want := steering.GroupSize{Name: "a", Target: 4, MinSize: 1, MaxSize: 9, Ready: 2, Unready: 1, Lost: 1, BackedOff: "no machines", Refused: true}
+	want := steering.GroupSize{Name: "a", Target: 4, MinSize: 1, MaxSize: 9, Ready: 2, Unready: 1, Lost: 1, BackedOff: "no machines",
+		Refused: true}
 	r := next()
-	if r.err != nil || len(r.sizes.Groups) != 1 || r.sizes.Groups[0] != want || !r.sizes.Began.Equal(time.Date(2026, 11, 1, 12, 0, 0, 500_000_000, time.UTC)) {
+	if r.err != nil || len(r.sizes.Groups) != 1 || r.sizes.Groups[0] != want ||
+		!r.sizes.Began.Equal(time.Date(2026, 11, 1, 12, 0, 0, 500_000_000, time.UTC)) {
 		t.Errorf("got %+v, %v, want %+v", r.sizes, r.err, want)
 	}
 	for text, problem := range map[string]string{
@@ -119,7 +122,8 @@ func TestWatchStatusWithoutRights(t *testing.T) {
 	client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(configMaps, autoscalerstatus.ConfigMap, nil)
 	})
-	client.PrependWatchReactor("configmaps", clienttesting.DefaultWatchReactor(nil, apierrors.NewForbidden(configMaps, autoscalerstatus.ConfigMap, nil)))
+	client.PrependWatchReactor("configmaps", clienttesting.DefaultWatchReactor(nil,
+		apierrors.NewForbidden(configMaps, autoscalerstatus.ConfigMap, nil)))
 	if r := watchStatus(t, client)(); r.err == nil || !strings.Contains(r.err.Error(), expanderRBAC) {
 		t.Errorf("without rights: %v", r.err)
 	}

@@ -32,19 +32,24 @@ func busy() steering.Status {
 		Groups: []steering.GroupStatus{
 			{Name: "gpu", Size: 2, Max: 4, Ready: 2},
 			{Name: "m-b", Set: "m-a", Zone: "b", Size: 3, Min: 1, Max: 9, Ready: 3, Backoff: "out of stock, until 12:05:00"},
-			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2, Floor: 3, FloorWhy: "one per loop may go, so that the set stays level"},
+			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2, Floor: 3,
+				FloorWhy: "one per loop may go, so that the set stays level"},
 			{Name: "x", Set: "x", Size: 1, Max: 1, Problem: "template has no cpu"},
 		},
-		Sets:   [][]string{{"m-a", "m-b"}, {"x"}},
-		Uneven: []steering.UnevenStatus{{Set: "m-a", Since: now.Add(-time.Hour), Why: "m-b has 3 of 5: backed off", Members: []steering.PlanMember{{Name: "m-a", Size: 7, NewSize: 5}, {Name: "m-b", Size: 3, NewSize: 5, Why: "backed off"}}}},
-		Plan: &steering.PlanStatus{Since: now.Add(-90 * time.Second), Chosen: "m-a", Why: "least waste", Need: 5, Granted: 3, Members: []steering.PlanMember{
-			{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"},
-		}},
+		Sets: [][]string{{"m-a", "m-b"}, {"x"}},
+		Uneven: []steering.UnevenStatus{{Set: "m-a", Since: now.Add(-time.Hour), Why: "m-b has 3 of 5: backed off",
+			Members: []steering.PlanMember{{Name: "m-a", Size: 7, NewSize: 5}, {Name: "m-b", Size: 3, NewSize: 5, Why: "backed off"}}}},
+		Plan: &steering.PlanStatus{Since: now.Add(-90 * time.Second), Chosen: "m-a", Why: "least waste", Need: 5, Granted: 3,
+			Members: []steering.PlanMember{
+				{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"},
+			}},
 		Decisions: []steering.Decision{
-			{Time: now.Add(-time.Second), Call: "IncreaseSize", Group: "m-a", Asked: 5, Granted: 3, Reason: "its share of the split", Members: []steering.PlanMember{{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"}}},
+			{Time: now.Add(-time.Second), Call: "IncreaseSize", Group: "m-a", Asked: 5, Granted: 3, Reason: "its share of the split",
+				Members: []steering.PlanMember{{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"}}},
 			{Time: now.Add(-2 * time.Second), Call: "BestOptions", Reason: "no option is usable", Error: "deadline exceeded"},
 		},
-		InFull: []steering.Decision{{Time: now.Add(-time.Hour), Call: "IncreaseSize", Group: "m-a", Asked: 4, Granted: 4, InFull: true, Reason: "in full: the journal cannot be used"}},
+		InFull: []steering.Decision{{Time: now.Add(-time.Hour), Call: "IncreaseSize", Group: "m-a", Asked: 4, Granted: 4, InFull: true,
+			Reason: "in full: the journal cannot be used"}},
 		Apart: []steering.ApartStatus{{
 			Pair: nodegroupset.Pair{Left: "m-a", Right: "x", Differences: []nodegroupset.Difference{
 				{Field: "labels[pool]", Left: new("m"), Limit: "equal"},
@@ -52,8 +57,9 @@ func busy() steering.Status {
 			}},
 			Remedy: nodegroupset.Remedy{Obstacles: []string{"the label pool says which pods go where"}, Cautions: []string{"pods may move"}},
 		}},
-		Warnings:   []string{"Cluster Autoscaler balances, too: pass --balance-similar-node-groups=false"},
-		Suggestion: &nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"}, Sets: 1, Joined: [][]string{{"m-a", "m-b", "x"}}},
+		Warnings: []string{"Cluster Autoscaler balances, too: pass --balance-similar-node-groups=false"},
+		Suggestion: &nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"}, Sets: 1,
+			Joined: [][]string{{"m-a", "m-b", "x"}}},
 	}
 }
 
@@ -69,7 +75,8 @@ func ask(t *testing.T, status steering.Status, method, target, accept string) *h
 }
 
 func TestPages(t *testing.T) {
-	starting := steering.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal cannot be kept", NotReady: "the backend does not answer"}
+	starting := steering.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal cannot be kept",
+		NotReady: "the backend does not answer"}
 	for name, status := range map[string]steering.Status{"busy": busy(), "starting": starting} {
 		for _, format := range []string{"html", "json"} {
 			got := ask(t, status, http.MethodGet, "/status?format="+format, "").Body.Bytes()
@@ -128,7 +135,8 @@ func TestFormats(t *testing.T) {
 		if response.Code != test.code || header.Get("Content-Type") != test.kind {
 			t.Errorf("request %d answers %d %s, want %d %s", i, response.Code, header.Get("Content-Type"), test.code, test.kind)
 		}
-		if header.Get("Cache-Control") != "no-store" || header.Get("Vary") != "Accept" || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+		if header.Get("Cache-Control") != "no-store" || header.Get("Vary") != "Accept" || !strings.Contains(header.Get("Content-Security-Policy"),
+			"default-src 'none'") {
 			t.Errorf("request %d has headers %v", i, header)
 		}
 	}
@@ -177,12 +185,14 @@ func poison(v reflect.Value, text string) (count int) {
 // the first name of a set by the alphabet is not its first by number.
 func TestNaturalOrder(t *testing.T) {
 	var status steering.Status
-	for _, g := range [][2]string{{"ng-10", "ng-10"}, {"ng-2", "ng-10"}, {"ng-3", "ng-3"}, {"ng-03", "ng-3"}, {"pool", ""}, {"ng-20-b", "ng-100-a"}, {"ng-100-a", "ng-100-a"}, {"ng", ""}} {
+	for _, g := range [][2]string{{"ng-10", "ng-10"}, {"ng-2", "ng-10"}, {"ng-3", "ng-3"}, {"ng-03", "ng-3"}, {"pool", ""},
+		{"ng-20-b", "ng-100-a"}, {"ng-100-a", "ng-100-a"}, {"ng", ""}} {
 		status.Groups = append(status.Groups, steering.GroupStatus{Name: g[0], Set: g[1]})
 	}
 	text := ask(t, status, http.MethodGet, "/status", "").Body.String()
 	last := 0
-	for _, want := range []string{"Set ng-10:", "ng-2<", "ng-10<", "Set ng-3:", "ng-03<", "ng-3<", "Set ng-100-a:", "ng-20-b<", "ng-100-a<", "In no set", "ng<", "pool<"} {
+	for _, want := range []string{"Set ng-10:", "ng-2<", "ng-10<", "Set ng-3:", "ng-03<", "ng-3<", "Set ng-100-a:", "ng-20-b<", "ng-100-a<",
+		"In no set", "ng<", "pool<"} {
 		at := strings.Index(text[last:], want)
 		if at < 0 {
 			t.Fatalf("%q is not where it belongs in %s", want, text)

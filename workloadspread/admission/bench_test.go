@@ -116,7 +116,8 @@ func served(b *testing.B, spreads int) (urls []string, _ *apiServer) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
-	mapper.Add(schema.GroupVersionKind{Group: v1alpha1.Group, Version: v1alpha1.Version, Kind: v1alpha1.KindWorkloadSpread}, meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Group: v1alpha1.Group, Version: v1alpha1.Version, Kind: v1alpha1.KindWorkloadSpread},
+		meta.RESTScopeNamespace)
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		b.Fatal(err)
 	}

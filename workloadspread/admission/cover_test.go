@@ -23,11 +23,14 @@ func TestANewWorkloadSpreadHasItsNamespaceCovered(t *testing.T) {
 		code    int
 		allowed bool
 	}{
-		"created":  {createRequest(valid), nil, 1, http.StatusOK, true},
-		"dry run":  {admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: ptr.To(true), Object: runtime.RawExtension{Raw: []byte(valid)}}, nil, 0, http.StatusOK, true},
-		"updated":  {admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(valid)}, OldObject: runtime.RawExtension{Raw: []byte(valid)}}, nil, 0, http.StatusOK, true},
-		"invalid":  {createRequest(strings.Replace(valid, `{"name":"a"}`, "", 1)), nil, 0, http.StatusOK, false},
-		"not sent": {createRequest(valid), errors.New("the API server does not send the pods of namespace shop yet"), 1, http.StatusInternalServerError, false},
+		"created": {createRequest(valid), nil, 1, http.StatusOK, true},
+		"dry run": {admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: ptr.To(true),
+			Object: runtime.RawExtension{Raw: []byte(valid)}}, nil, 0, http.StatusOK, true},
+		"updated": {admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(valid)},
+			OldObject: runtime.RawExtension{Raw: []byte(valid)}}, nil, 0, http.StatusOK, true},
+		"invalid": {createRequest(strings.Replace(valid, `{"name":"a"}`, "", 1)), nil, 0, http.StatusOK, false},
+		"not sent": {createRequest(valid), errors.New("the API server does not send the pods of namespace shop yet"), 1,
+			http.StatusInternalServerError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			covered := 0
@@ -38,7 +41,8 @@ func TestANewWorkloadSpreadHasItsNamespaceCovered(t *testing.T) {
 				return c.fails
 			}})
 			code, text, answer := w.call(PathValidateSpreads, c.request)
-			if code != c.code || covered != c.covered || (answer != nil && answer.Allowed) != c.allowed || c.fails != nil && !strings.Contains(text, c.fails.Error()) {
+			if code != c.code || covered != c.covered || (answer != nil && answer.Allowed) != c.allowed || c.fails != nil &&
+				!strings.Contains(text, c.fails.Error()) {
 				t.Errorf("%d %s, covered %d times", code, text, covered)
 			}
 		})

@@ -111,7 +111,8 @@ func (s *Server) prepare(ctx context.Context, o *v1alpha1.WorkloadSpread, p *new
 		pods[i] = cmp.Or(with.Pod, p.Pod)
 	}
 	strategy := o.Spec.ScheduleStrategy
-	p.simulated = s.o.Simulator != nil && strategy.Type == v1alpha1.ScheduleAdaptive && (strategy.Adaptive == nil || !strategy.Adaptive.DisableSimulationSchedule)
+	p.simulated = s.o.Simulator != nil && strategy.Type == v1alpha1.ScheduleAdaptive &&
+		(strategy.Adaptive == nil || !strategy.Adaptive.DisableSimulationSchedule)
 	if p.simulated {
 		p.Room = s.o.Simulator.Room(ctx, pods)
 	}
@@ -133,35 +134,37 @@ func (p *newPod) in(o *v1alpha1.WorkloadSpread, i int, selector labels.Selector)
 func (s *Server) admit(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPod) (map[string]any, error) {
 	var a workloadspread.Admission
 	found := o
-	_, err := s.store.Update(ctx, client.ObjectKeyFromObject(o), func(now *v1alpha1.WorkloadSpread, round *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-		o = now
-		if changed := o.UID != found.UID || o.Generation != found.Generation; o.DeletionTimestamp != nil || changed && len(workloadspread.Validate(&o.Spec, nil)) > 0 {
-			return nil, false, errNone
-		}
-		known, err := s.facts(round, o)
-		if err != nil {
-			return nil, false, err
-		}
-		if p.inSubset == nil || p.of != o.Generation {
-			s.prepare(ctx, o, p, known.Selector)
-		}
-		state := workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: known.Workload, Now: s.clock.Now(), Counted: known.counted}
-		if a = workloadspread.Admit(state, p.NewPod); a.Recount {
-			pods, _, err := s.reader.PodsOf(round.Context, o, known.Selector)
+	_, err := s.store.Update(ctx, client.ObjectKeyFromObject(o),
+		func(now *v1alpha1.WorkloadSpread, round *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			o = now
+			if changed := o.UID != found.UID || o.Generation != found.Generation; o.DeletionTimestamp != nil || changed &&
+				len(workloadspread.Validate(&o.Spec, nil)) > 0 {
+				return nil, false, errNone
+			}
+			known, err := s.facts(round, o)
 			if err != nil {
 				return nil, false, err
 			}
-			state.Status, state.Counted, known.counted = workloadspread.Recount(state, o.Name, p.Revision, pods), true, true
-			a = workloadspread.Admit(state, p.NewPod)
-		}
-		switch {
-		case a.Subset < 0 && !round.Live:
-			return nil, false, store.ErrUnsure
-		case a.Subset >= 0 && p.inSubset[a.Subset].err != nil:
-			return nil, false, nil //nolint:nilerr // it is refused, and not counted
-		}
-		return a.Status, a.Changed, nil
-	})
+			if p.inSubset == nil || p.of != o.Generation {
+				s.prepare(ctx, o, p, known.Selector)
+			}
+			state := workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: known.Workload, Now: s.clock.Now(), Counted: known.counted}
+			if a = workloadspread.Admit(state, p.NewPod); a.Recount {
+				pods, _, err := s.reader.PodsOf(round.Context, o, known.Selector)
+				if err != nil {
+					return nil, false, err
+				}
+				state.Status, state.Counted, known.counted = workloadspread.Recount(state, o.Name, p.Revision, pods), true, true
+				a = workloadspread.Admit(state, p.NewPod)
+			}
+			switch {
+			case a.Subset < 0 && !round.Live:
+				return nil, false, store.ErrUnsure
+			case a.Subset >= 0 && p.inSubset[a.Subset].err != nil:
+				return nil, false, nil //nolint:nilerr // it is refused, and not counted
+			}
+			return a.Status, a.Changed, nil
+		})
 	switch {
 	case errors.Is(err, errNone), apierrors.IsNotFound(err):
 		return nil, nil // the WorkloadSpread was deleted or broken meanwhile
@@ -190,7 +193,8 @@ func (s *Server) answer(o *v1alpha1.WorkloadSpread, p *newPod, a workloadspread.
 		s.o.Metrics.admissions.WithLabelValues(o.Namespace, o.Name, o.Spec.Subsets[a.Subset].Name).Inc()
 		return p.inSubset[a.Subset].Injected, nil
 	case a.Refused:
-		return workloadspread.Injected{}, s.refused(o, workloadspread.ReasonNoRoom, a.Message+": wait until one has, raise maxReplicas, or set whenFull to Admit")
+		return workloadspread.Injected{}, s.refused(o, workloadspread.ReasonNoRoom, a.Message+
+			": wait until one has, raise maxReplicas, or set whenFull to Admit")
 	}
 	s.o.Metrics.admissions.WithLabelValues(o.Namespace, o.Name, "").Inc()
 	s.say(o, workloadspread.ReasonNoRoom, "a new pod belongs to no subset: "+a.Message)

@@ -30,7 +30,8 @@ func TestANewPodGetsTheRulesOfItsSubset(t *testing.T) {
 		t.Errorf("it is not counted: %+v", w.spread("web").Status)
 	}
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if len(terms) != 1 || terms[0].MatchExpressions[0].Key != "zone" || pod.Spec.Tolerations[0].Key != "spot" || pod.Labels["arch"] != "x86" || pod.Spec.Containers[0].Resources.Limits.Cpu().String() != "500m" {
+	if len(terms) != 1 || terms[0].MatchExpressions[0].Key != "zone" || pod.Spec.Tolerations[0].Key != "spot" || pod.Labels["arch"] != "x86" ||
+		pod.Spec.Containers[0].Resources.Limits.Cpu().String() != "500m" {
 		t.Errorf("%+v", pod)
 	}
 	for i, want := range []string{"a", "a", "b", "b"} {
@@ -57,7 +58,8 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 }
 
 func TestManyPodsAtOnceThroughTwoServers(t *testing.T) {
-	objects := append(deployment(90), spreadOf(t, "web", `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: a, maxReplicas: 20%}, {name: b, maxReplicas: 20%}, {name: c, maxReplicas: 60%}]}`))
+	objects := append(deployment(90), spreadOf(t, "web",
+		`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: a, maxReplicas: 20%}, {name: b, maxReplicas: 20%}, {name: c, maxReplicas: 60%}]}`))
 	w := newWebhookHarness(t, Options{}, objects...)
 	other := &webhookHarness{t: t, Client: w.Client, Server: newServerOf(w.Client), requests: 1000}
 	var done sync.WaitGroup
@@ -86,22 +88,39 @@ func TestWhichPods(t *testing.T) {
 		spreads map[string]string
 		want    string
 	}{
-		"by its Deployment":             {podOfWeb, map[string]string{"x": target("Deployment", "web")}, "deployment"},
-		"by its ReplicaSet":             {podOfWeb, map[string]string{"x": target("ReplicaSet", "web-1")}, "replicaset"},
-		"the first by name":             {podOfWeb, map[string]string{"x": target("ReplicaSet", "web-1"), "b": target("Deployment", "web")}, "deployment"},
-		"another group":                 {podOfWeb, map[string]string{"x": strings.Replace(target("Deployment", "web"), "subsets", "targetFilter: {replicasPathList: [spec.replicas]}, subsets", 1)}, "deployment"},
-		"no WorkloadSpread":             {podOfWeb, nil, "not marked"},
-		"another workload":              {podOfWeb, map[string]string{"x": target("Deployment", "api")}, "not marked"},
-		"selected":                      {podOfWeb, map[string]string{"x": strings.Replace(target("Deployment", "web"), "subsets", "targetFilter: {selector: {matchLabels: {app: web}}}, subsets", 1)}, "deployment"},
-		"not selected":                  {podOfWeb, map[string]string{"x": strings.Replace(target("Deployment", "web"), "subsets", "targetFilter: {selector: {matchLabels: {app: api}}}, subsets", 1)}, "not marked"},
-		"no controller":                 {change(`"controller":true`, `"controller":false`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
-		"has ended":                     {change(`"spec"`, `"status":{"phase":"Failed"},"spec"`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
-		"mirrored":                      {change(`"labels"`, `"annotations":{"kubernetes.io/config.mirror":"x"},"labels"`), map[string]string{"x": target("Deployment", "web")}, "not marked"},
-		"a copy with the mark":          {change(`"labels"`, `"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), map[string]string{"x": target("Deployment", "web")}, "deployment"},
-		"a copy that is not spread":     {change(`"labels"`, `"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), nil, "not marked"},
-		"an invalid spec before it":     {podOfWeb, map[string]string{"a": `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: z, maxReplicas: 5, minReplicas: 6}]}`, "x": target("ReplicaSet", "web-1")}, "replicaset"},
-		"the second of a workload":      {podOfWeb, map[string]string{"a": strings.Replace(target("Deployment", "web"), "subsets", "targetFilter: {selector: {matchLabels: {app: api}}}, subsets", 1), "x": target("Deployment", "web")}, "not marked"},
-		"the owner does not exist":      {strings.ReplaceAll(podOfWeb, "uid-web-1", "uid-other"), map[string]string{"x": target("Deployment", "web")}, "refused"},
+		"by its Deployment": {podOfWeb, map[string]string{"x": target("Deployment", "web")}, "deployment"},
+		"by its ReplicaSet": {podOfWeb, map[string]string{"x": target("ReplicaSet", "web-1")}, "replicaset"},
+		"the first by name": {podOfWeb, map[string]string{"x": target("ReplicaSet", "web-1"), "b": target("Deployment", "web")},
+			"deployment"},
+		"another group": {podOfWeb,
+			map[string]string{"x": strings.Replace(target("Deployment", "web"), "subsets",
+				"targetFilter: {replicasPathList: [spec.replicas]}, subsets", 1)}, "deployment"},
+		"no WorkloadSpread": {podOfWeb, nil, "not marked"},
+		"another workload":  {podOfWeb, map[string]string{"x": target("Deployment", "api")}, "not marked"},
+		"selected": {podOfWeb,
+			map[string]string{"x": strings.Replace(target("Deployment", "web"), "subsets",
+				"targetFilter: {selector: {matchLabels: {app: web}}}, subsets", 1)}, "deployment"},
+		"not selected": {podOfWeb,
+			map[string]string{"x": strings.Replace(target("Deployment", "web"), "subsets",
+				"targetFilter: {selector: {matchLabels: {app: api}}}, subsets", 1)}, "not marked"},
+		"no controller": {change(`"controller":true`, `"controller":false`), map[string]string{"x": target("Deployment", "web")},
+			"not marked"},
+		"has ended": {change(`"spec"`, `"status":{"phase":"Failed"},"spec"`),
+			map[string]string{"x": target("Deployment", "web")}, "not marked"},
+		"mirrored": {change(`"labels"`, `"annotations":{"kubernetes.io/config.mirror":"x"},"labels"`),
+			map[string]string{"x": target("Deployment", "web")}, "not marked"},
+		"a copy with the mark": {change(`"labels"`,
+			`"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`),
+			map[string]string{"x": target("Deployment", "web")}, "deployment"},
+		"a copy that is not spread": {change(`"labels"`,
+			`"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), nil, "not marked"},
+		"an invalid spec before it": {podOfWeb,
+			map[string]string{"a": `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: z, maxReplicas: 5, minReplicas: 6}]}`, "x": target("ReplicaSet", "web-1")}, "replicaset"},
+		"the second of a workload": {podOfWeb,
+			map[string]string{"a": strings.Replace(target("Deployment", "web"), "subsets",
+				"targetFilter: {selector: {matchLabels: {app: api}}}, subsets", 1), "x": target("Deployment", "web")}, "not marked"},
+		"the owner does not exist": {strings.ReplaceAll(podOfWeb, "uid-web-1", "uid-other"),
+			map[string]string{"x": target("Deployment", "web")}, "refused"},
 		"no owner, and nothing to find": {strings.ReplaceAll(podOfWeb, "uid-web-1", "uid-other"), nil, "not marked"},
 		"a target that does not exist":  {change(label, label), map[string]string{"x": target("Deployment", "gone")}, "not marked"},
 	} {
@@ -132,7 +151,8 @@ func orEmpty(pod *v1.Pod) *v1.Pod {
 // A pod whose patch is refused, by what a patch may change or by the API server as the status says, does without
 // it if the object says so, and is in its subset nevertheless.
 func TestAPodDoesWithoutAPatchThatIsRefused(t *testing.T) {
-	refused := v1alpha1.WorkloadSubsetStatus{Name: "a", Conditions: []metav1.Condition{{Type: v1alpha1.ConditionPatchFits, Status: metav1.ConditionFalse, Reason: "PatchRefused"}}}
+	refused := v1alpha1.WorkloadSubsetStatus{Name: "a",
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionPatchFits, Status: metav1.ConditionFalse, Reason: "PatchRefused"}}}
 	for name, c := range map[string]struct {
 		patch  string
 		when   v1alpha1.WhenPatchFails
@@ -140,10 +160,13 @@ func TestAPodDoesWithoutAPatchThatIsRefused(t *testing.T) {
 		subset string
 		grace  bool
 	}{
-		"it fits":                         {`{"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, nil, "a", true},
-		"the API server refuses it":       {`{"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, []v1alpha1.WorkloadSubsetStatus{refused}, "a", false},
-		"and the pod with it":             {`{"spec":{"terminationGracePeriodSeconds":7}}`, "", []v1alpha1.WorkloadSubsetStatus{refused}, "a", true},
-		"it changes what it must not":     {`{"metadata":{"labels":{"app":"x"}},"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, nil, "a", false},
+		"it fits": {`{"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit, nil, "a", true},
+		"the API server refuses it": {`{"spec":{"terminationGracePeriodSeconds":7}}`, v1alpha1.WhenPatchFailsAdmit,
+			[]v1alpha1.WorkloadSubsetStatus{refused}, "a", false},
+		"and the pod with it": {`{"spec":{"terminationGracePeriodSeconds":7}}`, "", []v1alpha1.WorkloadSubsetStatus{refused}, "a",
+			true},
+		"it changes what it must not": {`{"metadata":{"labels":{"app":"x"}},"spec":{"terminationGracePeriodSeconds":7}}`,
+			v1alpha1.WhenPatchFailsAdmit, nil, "a", false},
 		"and the pod is refused as it is": {`{"metadata":{"labels":{"app":"x"}}}`, v1alpha1.WhenPatchFailsRefuse, nil, "refused", false},
 	} {
 		o := spreadOf(t, "web", twoSubsets)

@@ -101,7 +101,9 @@ func TestNoSubsetIsOpen(t *testing.T) {
 		w := newWebhookHarness(t, Options{}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
 		w.admitted(1)
 		_, text, answer := w.call(PathMutatePods, createRequest(podOfWeb))
-		if answer.Allowed || answer.Result.Code != http.StatusForbidden || !strings.Contains(text, "WorkloadSpread web: no subset has room for the pod: wait until one has, raise maxReplicas, or set whenFull to Admit") {
+		if answer.Allowed || answer.Result.Code != http.StatusForbidden ||
+			!strings.Contains(text,
+				"WorkloadSpread web: no subset has room for the pod: wait until one has, raise maxReplicas, or set whenFull to Admit") {
 			t.Errorf("%+v", answer.Result)
 		}
 		if event := <-w.events; !strings.Contains(event, "Warning NoRoom a new pod is refused") {
@@ -141,7 +143,8 @@ func TestAPodOfNobodyIsNotCounted(t *testing.T) {
 	}
 	for i, owners := range [][]metav1.OwnerReference{nil, {controlledBy("ReplicaSet", "stranger")}} {
 		other := pod.DeepCopy()
-		other.ResourceVersion, other.Name, other.UID, other.OwnerReferences = "", fmt.Sprint("copy-", i), types.UID(fmt.Sprint("copy-", i)), owners
+		other.ResourceVersion, other.Name, other.UID, other.OwnerReferences = "", fmt.Sprint("copy-", i), types.UID(fmt.Sprint("copy-", i)),
+			owners
 		if err := w.Create(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +183,8 @@ func TestAPatchThatDoesNotFitThePod(t *testing.T) {
 			t.Run(name+most, func(t *testing.T) {
 				w := newWebhookHarness(t, Options{}, append(deployment(5), webSpread(t, `subsets: [{name: a`+most+`, patch: `+c.patch+`}]`))...)
 				pod, text := w.create(podOfWeb)
-				if got := subsetOf(pod); got != c.want || pod == nil && !strings.Contains(text, "WorkloadSpread web: the patch of subset a: ") || len(w.used("web")) != 0 {
+				if got := subsetOf(pod); got != c.want || pod == nil && !strings.Contains(text, "WorkloadSpread web: the patch of subset a: ") ||
+					len(w.used("web")) != 0 {
 					t.Errorf("%s: %s, %v", got, text, w.used("web"))
 				}
 				if pod != nil && (pod.Spec.HostNetwork || pod.Spec.ServiceAccountName != "") {
@@ -219,11 +223,12 @@ func TestTheSimulatorIsAskedAboutAdaptiveSpreads(t *testing.T) {
 		room room
 		want string
 	}{
-		"room on a node":     {`scheduleStrategy: {type: Adaptive}, `, room{workloadspread.RoomOnNode, workloadspread.RoomOnNode}, "a"},
-		"none":               {`scheduleStrategy: {type: Adaptive}, `, room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "b"},
-		"by the autoscaler":  {`scheduleStrategy: {type: Adaptive}, `, room{workloadspread.RoomByAutoscaler, workloadspread.RoomOnNode}, "a"},
-		"none, fixed":        {``, room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "a"},
-		"none, switched off": {`scheduleStrategy: {type: Adaptive, adaptive: {disableSimulationSchedule: true}}, `, room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "a"},
+		"room on a node":    {`scheduleStrategy: {type: Adaptive}, `, room{workloadspread.RoomOnNode, workloadspread.RoomOnNode}, "a"},
+		"none":              {`scheduleStrategy: {type: Adaptive}, `, room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "b"},
+		"by the autoscaler": {`scheduleStrategy: {type: Adaptive}, `, room{workloadspread.RoomByAutoscaler, workloadspread.RoomOnNode}, "a"},
+		"none, fixed":       {``, room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "a"},
+		"none, switched off": {`scheduleStrategy: {type: Adaptive, adaptive: {disableSimulationSchedule: true}}, `,
+			room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &simulator{room: test.room}
@@ -254,9 +259,11 @@ func TestPodsOfAStatefulSet(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "uid-db"},
 		Spec:       appsv1.StatefulSetSpec{Replicas: ptr.To[int32](5), Ordinals: &appsv1.StatefulSetOrdinals{Start: 10}},
 	}
-	w := newWebhookHarness(t, Options{}, set, spreadOf(t, "db", `{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, subsets: [{name: a, maxReplicas: 2}, {name: b}]}`))
+	w := newWebhookHarness(t, Options{}, set, spreadOf(t, "db",
+		`{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, subsets: [{name: a, maxReplicas: 2}, {name: b}]}`))
 	for name, want := range map[string]string{"db-10": "a", "db-11": "a", "db-12": "b", "db-30": "b"} {
-		pod, text := w.create(`{"metadata":{"name":"` + name + `","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","uid":"uid-db","controller":true}]},"spec":{"containers":[{"name":"main","image":"db"}]}}`)
+		pod, text := w.create(`{"metadata":{"name":"` + name +
+			`","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","uid":"uid-db","controller":true}]},"spec":{"containers":[{"name":"main","image":"db"}]}}`)
 		a, _ := workloadspread.AssignmentOf(orEmpty(pod))
 		if a != (workloadspread.Assignment{Name: "db", Subset: want}) {
 			t.Errorf("%s: %+v, not %s: %s", name, a, want, text)
@@ -339,12 +346,14 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	for body, want := range map[string]string{
 		``:  "not an AdmissionReview",
 		`{`: "not an AdmissionReview",
-		`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"1"}}`: "not an AdmissionReview of admission.k8s.io/v1",
-		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`:                            "with a request",
-		strings.Repeat(" ", largestReview+1):                                                       "too large",
+		`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"1"}}`: "not an AdmissionReview " +
+			"of admission.k8s.io/v1",
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`: "with a request",
+		strings.Repeat(" ", largestReview+1):                            "too large",
 	} {
 		answer := httptest.NewRecorder()
-		w.Handlers()[PathMutatePods].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathMutatePods, strings.NewReader(body)))
+		w.Handlers()[PathMutatePods].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathMutatePods,
+			strings.NewReader(body)))
 		if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("%.40q: %d: %s", body, answer.Code, answer.Body)
 		}
@@ -359,7 +368,8 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	for query, want := range map[string]time.Duration{"?timeout=10s": 9750 * time.Millisecond, "?timeout=400ms": 200 * time.Millisecond, "": 0, "?timeout=x": 0, "?timeout=-1s": 0} {
+	for query, want := range map[string]time.Duration{"?timeout=10s": 9750 * time.Millisecond, "?timeout=400ms": 200 * time.Millisecond, "": 0,
+		"?timeout=x": 0, "?timeout=-1s": 0} {
 		begin := clock.RealClock{}.Now()
 		ctx, cancel := withinTimeout(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/"+query, nil))
 		end, ok := ctx.Deadline()
@@ -380,7 +390,8 @@ func TestMetrics(t *testing.T) {
 	if _, err := NewMetrics(registry); err == nil {
 		t.Error("registered twice")
 	}
-	w := newWebhookHarness(t, Options{Metrics: metrics}, append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
+	w := newWebhookHarness(t, Options{Metrics: metrics},
+		append(deployment(5), webSpread(t, `whenFull: Refuse, subsets: [{name: a, maxReplicas: 1}]`))...)
 	w.admitted(3)
 	w.call(PathMutatePods, admissionv1.AdmissionRequest{Operation: admissionv1.Create})
 	const want = `
@@ -398,7 +409,8 @@ evenkeel_workloadspread_webhook_refusals_total{reason="OwnerUnknown"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="PatchRefused"} 0
 evenkeel_workloadspread_webhook_refusals_total{reason="SpecRefused"} 0
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_workloadspread_admitted_pods_total", "evenkeel_workloadspread_webhook_failures_total", "evenkeel_workloadspread_webhook_refusals_total"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "evenkeel_workloadspread_admitted_pods_total",
+		"evenkeel_workloadspread_webhook_failures_total", "evenkeel_workloadspread_webhook_refusals_total"); err != nil {
 		t.Error(err)
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {

@@ -34,7 +34,8 @@ func strange(t *rapid.T, value any, added *[]string) {
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			strange(t, value[key], added)
 		}
-		if _, isPod := value["spec"]; (isPod || value["name"] != nil || value["containers"] != nil || value["key"] != nil) && rapid.Bool().Draw(t, "strange") {
+		if _, isPod := value["spec"]; (isPod || value["name"] != nil || value["containers"] != nil || value["key"] != nil) &&
+			rapid.Bool().Draw(t, "strange") {
 			mark := fmt.Sprintf("strange-%d-", len(*added))
 			*added = append(*added, mark)
 			value["afterTomorrow"] = map[string]any{"value": mark}

@@ -28,7 +28,8 @@ func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSprea
 	above, err := s.reader.Owners.Of(ctx, pod.Namespace, controller)
 	if apierrors.IsNotFound(err) {
 		s.o.Metrics.refusals.WithLabelValues(reasonOwner).Inc()
-		return nil, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "metadata.ownerReferences: %s %s with UID %s or a controller above it does not exist", controller.Kind, controller.Name, controller.UID)
+		return nil, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"metadata.ownerReferences: %s %s with UID %s or a controller above it does not exist", controller.Kind, controller.Name, controller.UID)
 	}
 	if err != nil {
 		return nil, err

@@ -22,11 +22,14 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_workloadspread_")
 	m := &Metrics{
-		set:        set,
-		admissions: set.Counter("admitted_pods_total", "New pods, by WorkloadSpread and subset. The subset is empty for pods that no subset had room for.", "namespace", "name", "subset"),
-		refusals:   set.Counter("webhook_refusals_total", "Pods and WorkloadSpreads that were refused, by reason.", "reason"),
-		failures:   set.Counter("webhook_failures_total", "Calls that could not be answered, by webhook. The failure policy of the webhook says what happens then.", "webhook"),
-		durations:  set.Histogram("webhook_duration_seconds", "Time that answers took, by webhook.", prometheus.ExponentialBuckets(0.0005, 2, 15), "webhook"),
+		set: set,
+		admissions: set.Counter("admitted_pods_total",
+			"New pods, by WorkloadSpread and subset. The subset is empty for pods that no subset had room for.", "namespace", "name", "subset"),
+		refusals: set.Counter("webhook_refusals_total", "Pods and WorkloadSpreads that were refused, by reason.", "reason"),
+		failures: set.Counter("webhook_failures_total",
+			"Calls that could not be answered, by webhook. The failure policy of the webhook says what happens then.", "webhook"),
+		durations: set.Histogram("webhook_duration_seconds", "Time that answers took, by webhook.", prometheus.ExponentialBuckets(0.0005, 2, 15),
+			"webhook"),
 	}
 	metricset.Preset(m.refusals, []string{workloadspread.ReasonNoRoom, reasonOwner, workloadspread.ReasonPatchRefused, reasonSpec})
 	paths := []string{PathMutatePods, PathValidateSpreads}

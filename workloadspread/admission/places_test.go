@@ -54,7 +54,8 @@ func newFleet(t testing.TB, seed uint64, servers int, spec string, replicas int3
 			f.calls.Add(1)
 			return c.List(ctx, list, opts...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, kind string, object client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, kind string, object client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			f.nap(3 * time.Millisecond)
 			defer f.nap(3 * time.Millisecond)
 			f.calls.Add(1)
@@ -67,7 +68,8 @@ func newFleet(t testing.TB, seed uint64, servers int, spec string, replicas int3
 	})
 	for i := range servers {
 		cached := &late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}
-		f.servers = append(f.servers, &webhookHarness{t: t, Client: slow, requests: 10000 * i, Server: New(cached, slow, store.New(cached, slow, nil), Options{})})
+		f.servers = append(f.servers, &webhookHarness{t: t, Client: slow, requests: 10000 * i,
+			Server: New(cached, slow, store.New(cached, slow, nil), Options{})})
 	}
 	f.counting = store.New(&late{Reader: f.Client, now: func() bool { return f.upTo(2) == 0 }}, slow, nil)
 	return f
@@ -155,13 +157,15 @@ func (f *fleet) appear(pod *v1.Pod) {
 
 // count has the controller count the pods that all have seen: it waits for a moment after a change.
 func (f *fleet) count() {
-	_, err := f.counting.Update(f.t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, func(o *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		w := workloadspread.Workload{Found: true, Replicas: f.replicas, Surge: 0, Revision: "1"}
-		d := workloadspread.Decide(workloadspread.Input{Name: o.Name, Generation: o.Generation, Pods: f.there, State: workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: w, Now: time.Now()}})
-		return d.Status, d.Changed, nil
-	})
+	_, err := f.counting.Update(f.t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"},
+		func(o *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			w := workloadspread.Workload{Found: true, Replicas: f.replicas, Surge: 0, Revision: "1"}
+			d := workloadspread.Decide(workloadspread.Input{Name: o.Name, Generation: o.Generation, Pods: f.there,
+				State: workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: w, Now: time.Now()}})
+			return d.Status, d.Changed, nil
+		})
 	if err != nil {
 		f.t.Error(err)
 	}

@@ -78,7 +78,8 @@ func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionR
 		return nil, fmt.Errorf("the request is not an AdmissionReview: %w", err)
 	}
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" || review.Request == nil {
-		return nil, fmt.Errorf("the request is a %s of %q, not an AdmissionReview of %s with a request", review.Kind, review.APIVersion, admissionv1.SchemeGroupVersion)
+		return nil, fmt.Errorf("the request is a %s of %q, not an AdmissionReview of %s with a request", review.Kind, review.APIVersion,
+			admissionv1.SchemeGroupVersion)
 	}
 	return review, nil
 }

@@ -70,7 +70,8 @@ type Server struct {
 // from the API server, with a client that does not cache. Counts are kept in the store.
 func New(cached client.Reader, live client.Client, s *store.Store, o Options) *Server {
 	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
-	return &Server{reader: workloads.Reader{Spreads: cached, Pods: live, Owners: owners.New(live, nil)}, live: live, store: s, o: o, clock: clock.RealClock{}}
+	return &Server{reader: workloads.Reader{Spreads: cached, Pods: live, Owners: owners.New(live, nil)}, live: live, store: s, o: o,
+		clock: clock.RealClock{}}
 }
 
 // Handlers are the handlers of the webhooks by their paths.

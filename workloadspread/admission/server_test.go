@@ -102,14 +102,16 @@ func spreadOf(t testing.TB, name, spec string) *v1alpha1.WorkloadSpread {
 // deployment is the Deployment web with its ReplicaSet web-1.
 func deployment(replicas int32) []client.Object {
 	labels := map[string]string{"app": "web"}
-	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "web"}}}}
+	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "web"}}}}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-web"},
 		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
 	}
 	r := &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1", OwnerReferences: []metav1.OwnerReference{controlledBy("Deployment", "web")}},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "uid-web-1",
+			OwnerReferences: []metav1.OwnerReference{controlledBy("Deployment", "web")}},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &replicas},
 	}
 	return []client.Object{d, r}
 }
@@ -147,7 +149,8 @@ func (w *webhookHarness) call(path string, r admissionv1.AdmissionRequest) (int,
 		return answer.Code, answer.Body.String(), nil
 	}
 	review := admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || review.Response == nil || review.Response.UID != r.UID || review.Kind != "AdmissionReview" {
+	if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || review.Response == nil || review.Response.UID != r.UID ||
+		review.Kind != "AdmissionReview" {
 		w.t.Fatalf("%s: %v", answer.Body, err)
 	}
 	text := ""
@@ -161,7 +164,8 @@ func (w *webhookHarness) call(path string, r admissionv1.AdmissionRequest) (int,
 // of the answer.
 func (w *webhookHarness) create(raw string) (*v1.Pod, string) {
 	w.t.Helper()
-	_, text, response := w.call(PathMutatePods, admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(raw)}})
+	_, text, response := w.call(PathMutatePods, admissionv1.AdmissionRequest{Operation: admissionv1.Create,
+		Object: runtime.RawExtension{Raw: []byte(raw)}})
 	if response == nil || !response.Allowed {
 		return nil, text
 	}

@@ -48,7 +48,8 @@ func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionReq
 		return nil, nil
 	}
 	s.o.Metrics.refusals.WithLabelValues(reasonSpec).Inc()
-	return nil, &refusal{apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.Group, Kind: v1alpha1.KindWorkloadSpread}, object.Name, errs).ErrStatus}
+	return nil, &refusal{apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.Group, Kind: v1alpha1.KindWorkloadSpread}, object.Name,
+		errs).ErrStatus}
 }
 
 func (s *Server) problems(ctx context.Context, object *v1alpha1.WorkloadSpread, isNew bool) (field.ErrorList, error) {
@@ -88,7 +89,8 @@ func (s *Server) unknown(object *v1alpha1.WorkloadSpread) (field.ErrorList, erro
 	case err == nil:
 		return nil, nil
 	case meta.IsNoMatchError(err):
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), ref.APIVersion+" "+ref.Kind, "is not served: there is no such kind, or not in this version")}, nil
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), ref.APIVersion+" "+ref.Kind,
+			"is not served: there is no such kind, or not in this version")}, nil
 	}
 	return nil, fmt.Errorf("looking up the kind %s: %w", ref.Kind, err)
 }

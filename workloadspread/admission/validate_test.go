@@ -18,7 +18,8 @@ import (
 // validate asks about a WorkloadSpread, of which there was an old one if that is not nil.
 func (w *webhookHarness) validate(object, old *v1alpha1.WorkloadSpread) (int, string, *admissionv1.AdmissionResponse) {
 	w.t.Helper()
-	r := admissionv1.AdmissionRequest{Operation: admissionv1.Create, UserInfo: authenticationv1.UserInfo{Username: "jane", Groups: []string{"dev"}}}
+	r := admissionv1.AdmissionRequest{Operation: admissionv1.Create,
+		UserInfo: authenticationv1.UserInfo{Username: "jane", Groups: []string{"dev"}}}
 	for o, into := range map[*v1alpha1.WorkloadSpread]*runtime.RawExtension{object: &r.Object, old: &r.OldObject} {
 		if o == nil {
 			continue
@@ -43,17 +44,25 @@ func TestSpecsAreRefusedByField(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec, field, message string
 	}{
-		"valid":                           {spec: twoSubsets},
-		"an unknown target":               {spec: of(api, `[{name: a, patch: {spec: {containers: [{name: x, command: [serve]}]}}}]`)},
-		"a target of another one":         {spec: of("ReplicaSet, name: web-1", `[{name: a}]`), field: "spec.targetRef", message: "the WorkloadSpread first spreads"},
-		"a rule of the schema":            {spec: of(api, `[{name: a, minReplicas: 2, maxReplicas: 1}]`), field: "spec.subsets[0].minReplicas", message: "maxReplicas"},
-		"a bad operator":                  {spec: of(api, `[{name: a, requiredNodeSelector: {matchExpressions: [{key: x, operator: Near}]}}]`), field: "spec.subsets[0].requiredNodeSelector.matchExpressions[0].operator", message: "Near"},
-		"a patch that breaks the pod":     {spec: of(web, `[{name: a, patch: {spec: {containers: [{name: new}]}}}]`), field: "spec.subsets[0].patch", message: "needs an image"},
-		"a patch of what identifies it":   {spec: of(web, `[{name: a, patch: {metadata: {name: x}}}]`), field: "spec.subsets[0].patch", message: "metadata.name"},
-		"a patch of the selector's label": {spec: of(web, `[{name: a, patch: {metadata: {labels: {app: x}}}}]`), field: "spec.subsets[0].patch", message: "a patch adds labels only"},
-		"a version that is not served":    {spec: strings.Replace(of(web, `[{name: a}]`), "apps/v1", "apps/v99", 1), field: "spec.targetRef", message: "is not served"},
-		"a group that is not served":      {spec: strings.Replace(of(web, `[{name: a}]`), "apps/v1", "v1", 1), field: "spec.targetRef", message: "is not served"},
-		"a kind that is not served":       {spec: `{targetRef: {apiVersion: example.com/v1, kind: Fleet, name: f}, targetFilter: {replicasPathList: [spec.replicas]}, subsets: [{name: a}]}`, field: "spec.targetRef", message: "is not served"},
+		"valid":             {spec: twoSubsets},
+		"an unknown target": {spec: of(api, `[{name: a, patch: {spec: {containers: [{name: x, command: [serve]}]}}}]`)},
+		"a target of another one": {spec: of("ReplicaSet, name: web-1", `[{name: a}]`), field: "spec.targetRef",
+			message: "the WorkloadSpread first spreads"},
+		"a rule of the schema": {spec: of(api, `[{name: a, minReplicas: 2, maxReplicas: 1}]`), field: "spec.subsets[0].minReplicas",
+			message: "maxReplicas"},
+		"a bad operator": {spec: of(api, `[{name: a, requiredNodeSelector: {matchExpressions: [{key: x, operator: Near}]}}]`),
+			field: "spec.subsets[0].requiredNodeSelector.matchExpressions[0].operator", message: "Near"},
+		"a patch that breaks the pod": {spec: of(web, `[{name: a, patch: {spec: {containers: [{name: new}]}}}]`),
+			field: "spec.subsets[0].patch", message: "needs an image"},
+		"a patch of what identifies it": {spec: of(web, `[{name: a, patch: {metadata: {name: x}}}]`), field: "spec.subsets[0].patch",
+			message: "metadata.name"},
+		"a patch of the selector's label": {spec: of(web, `[{name: a, patch: {metadata: {labels: {app: x}}}}]`), field: "spec.subsets[0].patch",
+			message: "a patch adds labels only"},
+		"a version that is not served": {spec: strings.Replace(of(web, `[{name: a}]`), "apps/v1", "apps/v99", 1), field: "spec.targetRef",
+			message: "is not served"},
+		"a group that is not served": {spec: strings.Replace(of(web, `[{name: a}]`), "apps/v1", "v1", 1), field: "spec.targetRef",
+			message: "is not served"},
+		"a kind that is not served": {spec: `{targetRef: {apiVersion: example.com/v1, kind: Fleet, name: f}, targetFilter: {replicasPathList: [spec.replicas]}, subsets: [{name: a}]}`, field: "spec.targetRef", message: "is not served"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := spreadOf(t, "first", of("ReplicaSet, name: web-1", `[{name: a}]`))
@@ -69,7 +78,8 @@ func TestSpecsAreRefusedByField(t *testing.T) {
 				return
 			}
 			causes := answer.Result.Details.Causes
-			if answer.Result.Reason != metav1.StatusReasonInvalid || len(causes) != 1 || causes[0].Field != test.field || !strings.Contains(causes[0].Message, test.message) {
+			if answer.Result.Reason != metav1.StatusReasonInvalid || len(causes) != 1 || causes[0].Field != test.field ||
+				!strings.Contains(causes[0].Message, test.message) {
 				t.Errorf("%+v", causes)
 			}
 		})
@@ -87,9 +97,14 @@ func TestUpdatesOfSpecs(t *testing.T) {
 		refusals string
 	}{
 		"another label of an invalid one": {func(o *v1alpha1.WorkloadSpread) { o.Labels = map[string]string{"a": "b"} }, invalid, ""},
-		"the end of an invalid one":       {func(o *v1alpha1.WorkloadSpread) { now := metav1.Now(); o.DeletionTimestamp, o.Finalizers = &now, nil }, invalid, ""},
-		"another spec of an invalid one":  {func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets = o.Spec.Subsets[:1] }, invalid, "spec.subsets[0].name"},
-		"a version that is not served":    {func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.APIVersion = "apps/v2" }, old, "spec.targetRef"},
+		"the end of an invalid one": {func(o *v1alpha1.WorkloadSpread) {
+			now := metav1.Now()
+			o.DeletionTimestamp, o.Finalizers = &now,
+				nil
+		}, invalid, ""},
+		"another spec of an invalid one": {func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets = o.Spec.Subsets[:1] }, invalid,
+			"spec.subsets[0].name"},
+		"a version that is not served": {func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.APIVersion = "apps/v2" }, old, "spec.targetRef"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := test.old.DeepCopy()

@@ -63,7 +63,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := passes.Inform(mgr, &v1alpha1.WorkloadSpread{}, &v1.Node{}); err != nil {
 		return err
 	}
-	on := &triggers{reader: &workloads.Reader{Spreads: mgr.GetClient(), Pods: mgr.GetClient(), Owners: owners.New(mgr.GetAPIReader(), nil)}, clock: clock.RealClock{}}
+	on := &triggers{reader: &workloads.Reader{Spreads: mgr.GetClient(), Pods: mgr.GetClient(), Owners: owners.New(mgr.GetAPIReader(), nil)},
+		clock: clock.RealClock{}}
 	watcher, err := scale.NewWatcher(mgr.GetConfig(), scale.WatcherOptions{
 		Changed: on.workload, PerNamespace: o.PerNamespace, Log: mgr.GetLogger(),
 	})
@@ -78,8 +79,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		return err
 	}
 	r := &reconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: live.New(mgr.GetAPIReader(), clock.RealClock{}), mapper: mgr.GetRESTMapper(), watcher: watcher, reader: on.reader,
-		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action}, metrics: o.Metrics, clock: clock.RealClock{},
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: live.New(mgr.GetAPIReader(), clock.RealClock{}),
+		mapper: mgr.GetRESTMapper(), watcher: watcher, reader: on.reader,
+		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action}, metrics: o.Metrics,
+		clock: clock.RealClock{},
 	}
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		Watches(&v1alpha1.WorkloadSpread{}, on.spreads()).

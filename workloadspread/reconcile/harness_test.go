@@ -132,7 +132,8 @@ func (b *harness) start() {
 	b.recorder = events.NewFakeRecorder(10000)
 	b.reconciler = &reconciler{
 		client: faulty, live: b.server, store: store.New(b.server, faulty, nil), mapper: b.server.RESTMapper(), watcher: watcher,
-		reader: &workloads.Reader{Spreads: faulty, Pods: faulty, Owners: owners.New(b.server, b.clock)}, events: passes.Recorder{EventRecorder: b.recorder, Action: action}, metrics: m, clock: b.clock,
+		reader: &workloads.Reader{Spreads: faulty, Pods: faulty, Owners: owners.New(b.server, b.clock)},
+		events: passes.Recorder{EventRecorder: b.recorder, Action: action}, metrics: m, clock: b.clock,
 	}
 }
 
@@ -275,8 +276,9 @@ func replicaSet(hash string, revision int) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-" + hash, UID: types.UID(hash), Labels: map[string]string{"app": "web", "pod-template-hash": hash},
-			Annotations:     map[string]string{revisionAnnotation: fmt.Sprint(revision)},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment", Controller: new(true)}},
+			Annotations: map[string]string{revisionAnnotation: fmt.Sprint(revision)},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment",
+				Controller: new(true)}},
 		},
 		Spec: appsv1.ReplicaSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "pod-template-hash": hash}},
@@ -293,9 +295,11 @@ func replica(n int, hash, subset string) *v1.Pod {
 	name := fmt.Sprintf("web-%s-%03d", hash, n)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(noon.Add(time.Duration(n) * time.Second)),
-			Labels:          map[string]string{"app": "web", "pod-template-hash": hash},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-" + hash, UID: types.UID(hash), Controller: new(true)}},
+			Namespace: "shop", Name: name, UID: types.UID("uid-" + name),
+			CreationTimestamp: metav1.NewTime(noon.Add(time.Duration(n) * time.Second)),
+			Labels:            map[string]string{"app": "web", "pod-template-hash": hash},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-" + hash, UID: types.UID(hash),
+				Controller: new(true)}},
 		},
 		Spec:   v1.PodSpec{NodeName: "n", Containers: []v1.Container{{Name: "main", Image: "web:1"}}},
 		Status: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}},

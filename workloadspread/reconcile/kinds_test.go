@@ -52,7 +52,8 @@ func TestStatefulSet(t *testing.T) {
 	b := newHarness(t, objects...)
 	b.mustPass()
 	s := b.get().Status
-	if s.Filled != "a 2/2, b 2/-" || s.Replicas != 4 || len(s.VersionedSubsetStatuses) != 2 || orderedDown(b) != workloadspread.ReasonByOrdinal {
+	if s.Filled != "a 2/2, b 2/-" || s.Replicas != 4 || len(s.VersionedSubsetStatuses) != 2 ||
+		orderedDown(b) != workloadspread.ReasonByOrdinal {
 		t.Errorf("the status is %+v", s)
 	}
 	if got := b.written(); got != "status" {
@@ -88,7 +89,8 @@ func TestIndexedJob(t *testing.T) {
 func TestAnyKindByItsPaths(t *testing.T) {
 	s := targeting("example.com/v1beta1", "Rollout", subset("a", "50%"), subset("b", "")) // a version that is not served any more
 	s.Spec.TargetFilter = &v1alpha1.WorkloadFilter{
-		ReplicasPathList: []string{"spec.pools.0.size", "spec.pools.1.size"}, Selector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}},
+		ReplicasPathList: []string{"spec.pools.0.size", "spec.pools.1.size"},
+		Selector:         &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}},
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": "shop", "name": "web", "uid": "web"},
@@ -96,10 +98,12 @@ func TestAnyKindByItsPaths(t *testing.T) {
 	}}
 	object.SetGroupVersionKind(rollout)
 	set := replicaSet("r1", 1)
-	set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Rollout", Name: "web", UID: "web", Controller: new(true)}}
+	set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Rollout", Name: "web", UID: "web",
+		Controller: new(true)}}
 	left := replica(3, "r1", "a")
 	left.Labels["app"] = "canary"
-	b := newHarness(t, s, object, set, replica(1, "r1", "a"), replica(2, "r1", "b"), left, ownedBy("example.com/v1", "Rollout", "web", "direct", "b"),
+	b := newHarness(t, s, object, set, replica(1, "r1", "a"), replica(2, "r1", "b"), left,
+		ownedBy("example.com/v1", "Rollout", "web", "direct", "b"),
 		ownedBy("example.com/v1", "Rollout", "other", "foreign", "b"))
 	b.mustPass()
 	if s := b.get().Status; s.Filled != "a 1/4, b 2/-" || s.Replicas != 8 || orderedDown(b) != workloadspread.ReasonNotRead {

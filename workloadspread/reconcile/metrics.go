@@ -35,23 +35,29 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_workloadspread_")
 	m := &Metrics{
-		set:      set,
-		phases:   set.Histogram("pass_duration_seconds", "Time that passes over WorkloadSpreads took, by phase.", prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
-		writes:   set.Counter("pod_writes_total", "Writes to pods of WorkloadSpreads, by operation and result: mark writes assignments and deletion costs.", "operation", "result"),
+		set: set,
+		phases: set.Histogram("pass_duration_seconds", "Time that passes over WorkloadSpreads took, by phase.",
+			prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
+		writes: set.Counter("pod_writes_total",
+			"Writes to pods of WorkloadSpreads, by operation and result: mark writes assignments and deletion costs.", "operation", "result"),
 		moves:    set.Counter("events_total", "What happened to pods and subsets of WorkloadSpreads, by the reason of the event.", "reason"),
 		replicas: set.Gauge("subset_replicas", "Active pods, by WorkloadSpread and subset.", "namespace", "name", "subset"),
-		of:       set.Gauge("subset_max_replicas", "Pods that a subset may have now, -1 if there is no bound, by WorkloadSpread and subset.", "namespace", "name", "subset"),
+		of: set.Gauge("subset_max_replicas", "Pods that a subset may have now, -1 if there is no bound, by WorkloadSpread and subset.",
+			"namespace", "name", "subset"),
 	}
-	m.gauges.Add(set, "unassigned_pods", "Pods that belong to no subset, by WorkloadSpread.", func(d *workloadspread.Decision) float64 { return float64(d.Status.Unassigned) })
-	m.gauges.Add(set, "deferred_pods", "Pods that would move on if the autoscaler did not act for them, by WorkloadSpread.", func(d *workloadspread.Decision) float64 { return float64(d.Deferred) })
-	m.gauges.Add(set, "marked_subsets", "Subsets that new pods pass over because pods could not be scheduled there, by WorkloadSpread.", func(d *workloadspread.Decision) (n float64) {
-		for i := range d.Status.SubsetStatuses {
-			if d.Status.SubsetStatuses[i].UnschedulableUntil != nil {
-				n++
+	m.gauges.Add(set, "unassigned_pods", "Pods that belong to no subset, by WorkloadSpread.",
+		func(d *workloadspread.Decision) float64 { return float64(d.Status.Unassigned) })
+	m.gauges.Add(set, "deferred_pods", "Pods that would move on if the autoscaler did not act for them, by WorkloadSpread.",
+		func(d *workloadspread.Decision) float64 { return float64(d.Deferred) })
+	m.gauges.Add(set, "marked_subsets", "Subsets that new pods pass over because pods could not be scheduled there, by WorkloadSpread.",
+		func(d *workloadspread.Decision) (n float64) {
+			for i := range d.Status.SubsetStatuses {
+				if d.Status.SubsetStatuses[i].UnschedulableUntil != nil {
+					n++
+				}
 			}
-		}
-		return n
-	})
+			return n
+		})
 	metricset.Preset(m.phases, []string{phaseRead, phaseStore, phaseWrite})
 	metricset.Preset(m.writes, []string{opMark, opDelete}, passes.Results)
 	metricset.Preset(m.moves, []string{

@@ -78,7 +78,8 @@ func (r *reconciler) revision(ctx context.Context, object *unstructured.Unstruct
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSetList"})
-	if err := r.live.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := r.live.List(ctx, list, client.InNamespace(object.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return "", fmt.Errorf("listing the ReplicaSets of Deployment %s: %w", object.GetName(), err)
 	}
 	newest, hash := int64(-1), ""
@@ -95,7 +96,8 @@ func (r *reconciler) revision(ctx context.Context, object *unstructured.Unstruct
 // askAutoscaler asks what it does about the pods that would move on now.
 func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpread, found *observation) error {
 	strategy := s.Spec.ScheduleStrategy
-	if r.autoscaler == nil || strategy.Type != v1alpha1.ScheduleAdaptive || strategy.Adaptive == nil || ptr.Deref(strategy.Adaptive.RescheduleCriticalSeconds, 0) == 0 {
+	if r.autoscaler == nil || strategy.Type != v1alpha1.ScheduleAdaptive || strategy.Adaptive == nil ||
+		ptr.Deref(strategy.Adaptive.RescheduleCriticalSeconds, 0) == 0 {
 		return nil
 	}
 	pods, _, err := r.reader.PodsOf(ctx, s, found.workload.Selector)

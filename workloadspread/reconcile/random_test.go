@@ -49,7 +49,8 @@ type randomCluster struct {
 func newRandomCluster(t *testing.T, seed uint64) *randomCluster {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 14))
-	w := &randomCluster{harness: newHarness(t, append(deployed(r.Int32N(15)), randomSpread(r), node("n", "one"))...), r: r, nodeless: map[string]bool{}}
+	w := &randomCluster{harness: newHarness(t, append(deployed(r.Int32N(15)), randomSpread(r), node("n", "one"))...), r: r,
+		nodeless: map[string]bool{}}
 	w.log("seed %d", seed)
 	for range 2 {
 		w.webhooks = append(w.webhooks, store.New(w.server, w.server, nil))
@@ -73,7 +74,8 @@ func randomSpread(r *rand.Rand) *v1alpha1.WorkloadSpread {
 	case 1:
 		last.MaxReplicas = nil
 		s.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{
-			RescheduleCriticalSeconds: new(int32(5 + r.IntN(20))), UnschedulableSeconds: new(int32(90)), MaxReschedulesPerMinute: new(1 + r.Int32N(9)),
+			RescheduleCriticalSeconds: new(int32(5 + r.IntN(20))), UnschedulableSeconds: new(int32(90)),
+			MaxReschedulesPerMinute: new(1 + r.Int32N(9)),
 		}}
 	}
 	if r.IntN(4) == 0 {
@@ -124,7 +126,8 @@ func (w *randomCluster) active(hash string) []*v1.Pod {
 
 // state is what a webhook server knows.
 func (w *randomCluster) state(s *v1alpha1.WorkloadSpread) workloadspread.State {
-	return workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: w.clock.Now(), Workload: workloadspread.Workload{Found: true, Replicas: w.replicas(), Revision: w.hash()}}
+	return workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: w.clock.Now(),
+		Workload: workloadspread.Workload{Found: true, Replicas: w.replicas(), Revision: w.hash()}}
 }
 
 // checked fails the world if a status says that anything is missing that cannot be.
@@ -133,7 +136,8 @@ func (w *randomCluster) checked(s *v1alpha1.WorkloadSpread, err error) {
 		w.fail("a webhook could not store the status: %v", err)
 	}
 	for i := range s.Status.SubsetStatuses {
-		if of := &s.Status.SubsetStatuses[i]; of.MaxReplicas != workloadspread.Unlimited && (of.MissingReplicas < 0 || of.MissingReplicas > of.MaxReplicas) {
+		if of := &s.Status.SubsetStatuses[i]; of.MaxReplicas != workloadspread.Unlimited &&
+			(of.MissingReplicas < 0 || of.MissingReplicas > of.MaxReplicas) {
 			w.fail("subset %s is missing %d of %d", of.Name, of.MissingReplicas, of.MaxReplicas)
 		}
 	}
@@ -149,14 +153,15 @@ func (w *randomCluster) create(lost, away bool) bool {
 	if !away {
 		var a workloadspread.Admission
 		id := pod.Name
-		stored, err := w.webhooks[w.r.IntN(2)].Update(w.t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-			state, pod := w.state(s), workloadspread.NewPod{ID: id, Revision: w.hash()}
-			if a = workloadspread.Admit(state, pod); a.Recount {
-				state.Status, state.Counted = workloadspread.Recount(state, s.Name, pod.Revision, w.all()), true
-				a = workloadspread.Admit(state, pod)
-			}
-			return a.Status, a.Changed, nil
-		})
+		stored, err := w.webhooks[w.r.IntN(2)].Update(w.t.Context(), spreadKey,
+			func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+				state, pod := w.state(s), workloadspread.NewPod{ID: id, Revision: w.hash()}
+				if a = workloadspread.Admit(state, pod); a.Recount {
+					state.Status, state.Counted = workloadspread.Recount(state, s.Name, pod.Revision, w.all()), true
+					a = workloadspread.Admit(state, pod)
+				}
+				return a.Status, a.Changed, nil
+			})
 		w.checked(stored, err)
 		if a.Refused {
 			w.log("%s is refused: %s", pod.Name, a.Message)
@@ -199,7 +204,8 @@ func lastFirst(a, b *v1.Pod) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(cost(a), cost(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(cost(a), cost(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name))
 }
 
 // scale brings the pods of a revision to a number.
@@ -248,8 +254,10 @@ func (w *randomCluster) schedule() {
 
 // problems are the answers of an API server that does not do what it is asked.
 var problems = []error{
-	apierrors.NewForbidden(v1.Resource("pods"), "x", nil), apierrors.NewNotFound(v1.Resource("pods"), "x"), apierrors.NewConflict(v1.Resource("pods"), "x", nil),
-	apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "x", nil), apierrors.NewTooManyRequests("busy", 1), apierrors.NewInternalError(errors.New("broken")),
+	apierrors.NewForbidden(v1.Resource("pods"), "x", nil), apierrors.NewNotFound(v1.Resource("pods"), "x"),
+	apierrors.NewConflict(v1.Resource("pods"), "x", nil),
+	apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "x", nil), apierrors.NewTooManyRequests("busy", 1),
+	apierrors.NewInternalError(errors.New("broken")),
 	apierrors.NewTimeoutError("slow", 1), context.DeadlineExceeded,
 }
 

@@ -74,17 +74,18 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	lap(phaseRead)
 
 	var d workloadspread.Decision
-	stored, err := r.store.Update(ctx, request.NamespacedName, func(now *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-		if now.UID != s.UID {
-			return nil, false, errReplaced
-		}
-		in, err := r.input(ctx, now, found)
-		if err != nil {
-			return nil, false, err
-		}
-		d = workloadspread.Decide(in)
-		return d.Status, d.Changed, nil
-	})
+	stored, err := r.store.Update(ctx, request.NamespacedName,
+		func(now *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			if now.UID != s.UID {
+				return nil, false, errReplaced
+			}
+			in, err := r.input(ctx, now, found)
+			if err != nil {
+				return nil, false, err
+			}
+			d = workloadspread.Decide(in)
+			return d.Status, d.Changed, nil
+		})
 	lap(phaseStore)
 	switch {
 	case apierrors.IsConflict(err) || errors.Is(err, errReplaced):

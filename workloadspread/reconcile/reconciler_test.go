@@ -81,10 +81,12 @@ func TestDeletionCostsFollowTheSubsets(t *testing.T) {
 // subset whose nodes they run on; the status says of the others that they are in none.
 func TestPodsThatNobodyAdmittedAreFound(t *testing.T) {
 	in := func(s v1alpha1.WorkloadSubset, zone string) v1alpha1.WorkloadSubset {
-		s.RequiredNodeSelector = &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{zone}}}}
+		s.RequiredNodeSelector = &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone,
+			Operator: v1.NodeSelectorOpIn, Values: []string{zone}}}}
 		return s
 	}
-	objects := append(deployed(4), spreadOver(in(subset("a", "2"), "one"), in(subset("b", ""), "two")), node("n", "one"), node("m", "two"), node("o", "three"))
+	objects := append(deployed(4), spreadOver(in(subset("a", "2"), "one"), in(subset("b", ""), "two")), node("n", "one"), node("m", "two"),
+		node("o", "three"))
 	for i, name := range []string{"n", "m", "o"} {
 		pod := replica(i, "r1", "")
 		pod.Spec.NodeName = name
@@ -142,7 +144,8 @@ func TestWorkloadsThatCannotBeRead(t *testing.T) {
 // adaptive is a WorkloadSpread whose pods move on after 30 seconds.
 func adaptive() *v1alpha1.WorkloadSpread {
 	s := spreadOver(subset("a", "5"), subset("b", ""))
-	s.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: new(int32(30))}}
+	s.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive,
+		Adaptive: &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: new(int32(30))}}
 	return s
 }
 
@@ -181,7 +184,8 @@ func TestPodsMoveOnAtTheExactSecond(t *testing.T) {
 // and without holding others back.
 func TestADeletionThatFailsHoldsNothingBack(t *testing.T) {
 	late := noon.Add(-time.Minute)
-	b := newHarness(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), replica(2, "r1", "a"))...)
+	b := newHarness(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late),
+		replica(2, "r1", "a"))...)
 	b.fault = func(_ int, what string) (error, bool) {
 		switch what {
 		case "delete web-r1-000":
@@ -191,7 +195,8 @@ func TestADeletionThatFailsHoldsNothingBack(t *testing.T) {
 		}
 		return nil, false
 	}
-	if _, err := b.pass(); err == nil || !strings.Contains(err.Error(), "writing pod shop/web-r1-000") || !strings.Contains(err.Error(), "writing pod shop/web-r1-002") {
+	if _, err := b.pass(); err == nil || !strings.Contains(err.Error(), "writing pod shop/web-r1-000") ||
+		!strings.Contains(err.Error(), "writing pod shop/web-r1-002") {
 		t.Errorf("the error is %v", err)
 	}
 	if b.pod("web-r1-000") == nil || b.pod("web-r1-001") != nil {
@@ -264,7 +269,8 @@ func (b *harness) update(pod *v1.Pod) {
 // decided about the others is done.
 func TestWhatHasChangedSinceItWasSeenIsKept(t *testing.T) {
 	late := noon.Add(-time.Minute)
-	b := newHarness(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), waits(replica(2, "r1", "a"), late))...)
+	b := newHarness(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late),
+		waits(replica(2, "r1", "a"), late))...)
 	b.late = &v1.PodList{}
 	if err := b.server.List(t.Context(), b.late); err != nil {
 		t.Fatal(err)
@@ -302,7 +308,8 @@ func TestTwoOfOneWorkload(t *testing.T) {
 	valid := func() *metav1.Condition {
 		return meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionSpecValid)
 	}
-	if c := valid(); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "which the WorkloadSpread first spreads") || b.costs() != "" {
+	if c := valid(); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "which the WorkloadSpread first spreads") ||
+		b.costs() != "" {
 		t.Errorf("the condition is %+v, the costs are %q", c, b.costs())
 	}
 	if err := b.server.Delete(t.Context(), first); err != nil {
@@ -331,7 +338,8 @@ func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 	of := func(pod string) string { return b.pod(pod).Annotations[workloadspread.AnnotationSpread] }
 	both := func() {
 		for _, name := range []string{"first", "web", "first", "web"} {
-			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}); err != nil {
+			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop",
+				Name: name}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -383,8 +391,10 @@ func TestPodsOfABurstAreCountedTogether(t *testing.T) {
 		t.Helper()
 		n++
 		pod := replica(n, "r1", "a")
-		if _, err := b.store.Update(t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-			state := workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: b.clock.Now(), Workload: workloadspread.Workload{Found: true, Replicas: 30, Revision: "r1"}}
+		if _, err := b.store.Update(t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus,
+			bool, error) {
+			state := workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: b.clock.Now(),
+				Workload: workloadspread.Workload{Found: true, Replicas: 30, Revision: "r1"}}
 			a := workloadspread.Admit(state, workloadspread.NewPod{ID: pod.Name, Revision: "r1"})
 			return a.Status, a.Changed, nil
 		}); err != nil {

@@ -34,7 +34,8 @@ type stage struct {
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
 	b := newHarness(t, objects...)
-	s := &stage{t: t, triggers: &triggers{reader: &workloads.Reader{Spreads: b.server, Owners: owners.New(b.server, nil)}, clock: clock.RealClock{}}}
+	s := &stage{t: t, triggers: &triggers{reader: &workloads.Reader{Spreads: b.server, Owners: owners.New(b.server, nil)},
+		clock: clock.RealClock{}}}
 	s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(s.queue.ShutDown)
 	if err := s.Attach(t.Context(), s.queue); err != nil {
@@ -147,7 +148,8 @@ func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
 		update()
 		s.wants("nothing is noted", time.Hour)
 		at := metav1.NewTime(s.clock.Now())
-		after.Status.VersionedSubsetStatuses = map[string][]v1alpha1.WorkloadSubsetCount{"r1": {{Name: "a", CreatingPods: map[string]metav1.Time{"x": at}}}}
+		after.Status.VersionedSubsetStatuses = map[string][]v1alpha1.WorkloadSubsetCount{"r1": {{Name: "a",
+			CreatingPods: map[string]metav1.Time{"x": at}}}}
 		update()
 		s.wants("before", 30*time.Second-time.Millisecond)
 		s.wants("at the second", time.Millisecond, "web")

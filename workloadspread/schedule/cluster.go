@@ -165,7 +165,8 @@ func (c *cluster) setPod(now *v1.Pod) {
 
 // same reports whether two versions of a pod take the same room.
 func same(a, b *v1.Pod) bool {
-	return a.UID == b.UID && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && a.Status.NominatedNodeName == b.Status.NominatedNodeName &&
+	return a.UID == b.UID && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		a.Status.NominatedNodeName == b.Status.NominatedNodeName &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(&a.Spec, &b.Spec)
 }
 

@@ -19,9 +19,12 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_workloadspread_")
 	m := &Metrics{
-		seconds:   set.Histogram("simulation_seconds", "Time of the simulation of one new pod, over all subsets.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1}).WithLabelValues(),
-		rooms:     set.Counter("simulated_subsets_total", "Subsets for which a new pod was simulated, by what has room: node, autoscaler, none or unknown.", "room"),
-		fallbacks: set.Counter("simulation_fallbacks_total", "Simulations that had no answer, so that the plain order counts, by reason: busy, timeout or error.", "reason"),
+		seconds: set.Histogram("simulation_seconds", "Time of the simulation of one new pod, over all subsets.",
+			[]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1}).WithLabelValues(),
+		rooms: set.Counter("simulated_subsets_total",
+			"Subsets for which a new pod was simulated, by what has room: node, autoscaler, none or unknown.", "room"),
+		fallbacks: set.Counter("simulation_fallbacks_total",
+			"Simulations that had no answer, so that the plain order counts, by reason: busy, timeout or error.", "reason"),
 	}
 	metricset.Preset(m.rooms, roomNames)
 	metricset.Preset(m.fallbacks, []string{"busy", "timeout", "error"})

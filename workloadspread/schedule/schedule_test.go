@@ -53,8 +53,9 @@ func newFixture(t testing.TB, o Options) *fixture {
 func node(name, pool string, cpu int64, change ...func(*v1.Node)) *v1.Node {
 	allocatable := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(cpu, resource.DecimalSI), v1.ResourcePods: resource.MustParse("110")}
 	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name, "pool": pool}, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
-		Spec:       v1.NodeSpec{ProviderID: "fake://" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name, "pool": pool},
+			CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
+		Spec: v1.NodeSpec{ProviderID: "fake://" + name},
 		Status: v1.NodeStatus{Allocatable: allocatable, Capacity: allocatable, Conditions: []v1.NodeCondition{
 			{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}},
 	}
@@ -67,8 +68,9 @@ func node(name, pool string, cpu int64, change ...func(*v1.Node)) *v1.Node {
 // pod is one of the pods of a workload with the rules of a subset, which selects the pool of its name.
 func pod(id, subset string, change ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", GenerateName: "web-", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{
-			workloadspread.AnnotationSpread: workloadspread.Assignment{Name: "web", Subset: subset, ID: id}.String()}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", GenerateName: "web-", Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{
+				workloadspread.AnnotationSpread: workloadspread.Assignment{Name: "web", Subset: subset, ID: id}.String()}},
 		Spec: v1.PodSpec{NodeSelector: map[string]string{"pool": subset}, Containers: []v1.Container{{
 			Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}},
 	}
@@ -150,35 +152,44 @@ func TestRoomOfOneWorld(t *testing.T) {
 		pod    func(*v1.Pod)
 		want   workloadspread.Room
 	}{
-		"a node with room":                {nodes: []*v1.Node{node("a", "spot", 1)}, want: onNode},
-		"a node that is too small":        {nodes: []*v1.Node{node("a", "spot", 0)}, want: none},
-		"a node of another pool":          {nodes: []*v1.Node{node("a", "other", 4)}, want: none},
-		"a node that is on its way":       {nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, v1.TaintNodeNotReady, v1.TaintNodeNetworkUnavailable))}, want: onNode},
-		"a node that never became ready":  {nodes: []*v1.Node{node("a", "spot", 4, starting(20*time.Minute, v1.TaintNodeNotReady))}, want: none},
-		"a node that has failed":          {nodes: []*v1.Node{node("a", "spot", 4, failed)}, want: none},
-		"a startup taint of a young node": {nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, "node.cilium.io/agent-not-ready"))}, want: onNode},
-		"a startup taint that is named":   {o: Options{StartupTaints: []string{"gpu-driver"}}, nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, "gpu-driver"))}, want: onNode},
-		"a taint of a young node":         {nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, "dedicated"))}, want: none},
+		"a node with room":         {nodes: []*v1.Node{node("a", "spot", 1)}, want: onNode},
+		"a node that is too small": {nodes: []*v1.Node{node("a", "spot", 0)}, want: none},
+		"a node of another pool":   {nodes: []*v1.Node{node("a", "other", 4)}, want: none},
+		"a node that is on its way": {nodes: []*v1.Node{node("a", "spot", 4,
+			starting(time.Minute, v1.TaintNodeNotReady, v1.TaintNodeNetworkUnavailable))}, want: onNode},
+		"a node that never became ready": {nodes: []*v1.Node{node("a", "spot", 4, starting(20*time.Minute, v1.TaintNodeNotReady))}, want: none},
+		"a node that has failed":         {nodes: []*v1.Node{node("a", "spot", 4, failed)}, want: none},
+		"a startup taint of a young node": {nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, "node.cilium.io/agent-not-ready"))},
+			want: onNode},
+		"a startup taint that is named": {o: Options{StartupTaints: []string{"gpu-driver"}},
+			nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, "gpu-driver"))}, want: onNode},
+		"a taint of a young node": {nodes: []*v1.Node{node("a", "spot", 4, starting(time.Minute, "dedicated"))}, want: none},
 		"a cordoned node": {nodes: []*v1.Node{node("a", "spot", 4, func(n *v1.Node) {
 			n.Spec.Unschedulable = true
 			n.Spec.Taints = []v1.Taint{{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}}
 		})}, want: none},
-		"a virtual node":                     {nodes: []*v1.Node{node("a", "spot", 0, labelled("type", "virtual-kubelet"))}, want: none},
-		"a virtual node that is exempt":      {o: Options{Unlimited: labels.SelectorFromSet(labels.Set{"type": "virtual-kubelet"})}, nodes: []*v1.Node{node("a", "spot", 0, labelled("type", "virtual-kubelet"))}, want: onNode},
-		"an exempt node of another pool":     {o: Options{Unlimited: labels.Everything()}, nodes: []*v1.Node{node("a", "other", 0)}, want: none},
-		"no autoscaler":                      {want: none},
-		"a gated pod":                        {pod: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} }, want: unknown},
-		"a pod of another scheduler":         {pod: func(p *v1.Pod) { p.Spec.SchedulerName = "volcano" }, want: unknown},
-		"a pod that claims devices":          {pod: func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }, want: unknown},
+		"a virtual node": {nodes: []*v1.Node{node("a", "spot", 0, labelled("type", "virtual-kubelet"))}, want: none},
+		"a virtual node that is exempt": {o: Options{Unlimited: labels.SelectorFromSet(labels.Set{"type": "virtual-kubelet"})},
+			nodes: []*v1.Node{node("a", "spot", 0, labelled("type", "virtual-kubelet"))}, want: onNode},
+		"an exempt node of another pool": {o: Options{Unlimited: labels.Everything()}, nodes: []*v1.Node{node("a", "other", 0)}, want: none},
+		"no autoscaler":                  {want: none},
+		"a gated pod": {pod: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} },
+			want: unknown},
+		"a pod of another scheduler": {pod: func(p *v1.Pod) { p.Spec.SchedulerName = "volcano" }, want: unknown},
+		"a pod that claims devices": {pod: func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} },
+			want: unknown},
 		"a pod with a claim that is unknown": {pod: func(p *v1.Pod) { p.Spec.Volumes = claim("data") }, want: unknown},
 		"a pod with a claim of its own": {pod: func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 		}, want: unknown},
-		"nodes of Karpenter":                  {nodes: []*v1.Node{node("a", "other", 0, labelled("karpenter.sh/nodepool", "x"))}, want: byAutoscaler},
-		"an autoscaler that is said to run":   {o: Options{Autoscaler: AutoscalerAlways}, want: byAutoscaler},
-		"an autoscaler that is said not to":   {o: Options{Autoscaler: AutoscalerNever}, change: status(map[string]provisioning.Group{"g": {}}), want: none},
+		"nodes of Karpenter": {nodes: []*v1.Node{node("a", "other", 0, labelled("karpenter.sh/nodepool", "x"))},
+			want: byAutoscaler},
+		"an autoscaler that is said to run": {o: Options{Autoscaler: AutoscalerAlways}, want: byAutoscaler},
+		"an autoscaler that is said not to": {o: Options{Autoscaler: AutoscalerNever}, change: status(map[string]provisioning.Group{"g": {}}),
+			want: none},
 		"an autoscaler whose status is fresh": {change: status(map[string]provisioning.Group{"g": {}}), want: byAutoscaler},
-		"an autoscaler with no group left":    {change: status(map[string]provisioning.Group{"g": {Paused: true}, "h": {Full: true}}), want: none},
+		"an autoscaler with no group left": {change: status(map[string]provisioning.Group{"g": {Paused: true}, "h": {Full: true}}),
+			want: none},
 		"an old status": {change: func(c *cluster) {
 			c.status = &provisioning.Status{Time: noon.Add(-time.Hour), Groups: map[string]provisioning.Group{"g": {}}}
 		}, want: none},
@@ -200,7 +211,8 @@ func TestRoomOfOneWorld(t *testing.T) {
 }
 
 func claim(name string) []v1.Volume {
-	return []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+	return []v1.Volume{{Name: "v",
+		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
 }
 
 // TestAHundredPodsAtOnceShareTheRoom: a pool with room for ten pods has room for ten of a hundred that are
@@ -308,10 +320,13 @@ func TestVolumesSayWhereAPodCanGo(t *testing.T) {
 	f.nodes(node("a", "spot", 4, in("z1")), node("b", "demand", 4, in("z2")))
 	class := "disk"
 	f.changed(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{StorageClassName: class,
-		ClaimRef: &v1.ObjectReference{Namespace: "shop", Name: "data", UID: "u"}, PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
+		ClaimRef:               &v1.ObjectReference{Namespace: "shop", Name: "data", UID: "u"},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
 		NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-			{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{"z2"}}}}}}}}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound}}, false)
-	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "u", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+			{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{"z2"}}}}}}}},
+		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound}}, false)
+	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "u",
+		Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
 		Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv", StorageClassName: &class}}
 	f.changed(c, false)
 	with := func(p *v1.Pod) { p.Spec.Volumes = claim("data") }
@@ -360,7 +375,8 @@ func TestAnAutoscalerWithKnownGroups(t *testing.T) {
 func TestGroupsOfACloudAreRead(t *testing.T) {
 	like := node("t", "spot", 4)
 	like.Status.Capacity[v1.ResourceMemory] = resource.MustParse("4Gi")
-	cloud, err := fake.New(fake.Config{Groups: []fake.Group{{ID: "spot", MaxSize: 5, Template: cloudprovider.Template{Node: like}}}}, clocktesting.NewFakeClock(noon))
+	cloud, err := fake.New(fake.Config{Groups: []fake.Group{{ID: "spot", MaxSize: 5, Template: cloudprovider.Template{Node: like}}}},
+		clocktesting.NewFakeClock(noon))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +387,8 @@ func TestGroupsOfACloudAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(groups) != 1 || groups[0].id != "spot" || groups[0].target != 2 || groups[0].max != 5 || groups[0].template.Node.Labels["pool"] != "spot" {
+	if len(groups) != 1 || groups[0].id != "spot" || groups[0].target != 2 || groups[0].max != 5 ||
+		groups[0].template.Node.Labels["pool"] != "spot" {
 		t.Errorf("%+v", groups)
 	}
 }

@@ -72,7 +72,8 @@ func (s *Simulator) changed(o client.Object, gone bool) {
 
 // Follow reads every so often what is known of the autoscaler, until ctx is done: its node groups, if
 // there is a cloud, and its status. What cannot be read stays as it was, which its age ends.
-func (s *Simulator) Follow(ctx context.Context, every time.Duration, cloud cloudprovider.Provider, status func(context.Context) (*provisioning.Status, error)) error {
+func (s *Simulator) Follow(ctx context.Context, every time.Duration, cloud cloudprovider.Provider,
+	status func(context.Context) (*provisioning.Status, error)) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if cloud != nil {
 			if all, err := readGroups(ctx, cloud); err == nil {

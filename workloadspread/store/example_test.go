@@ -23,11 +23,12 @@ func ExampleStore_Update() {
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).WithStatusSubresource(web).Build()
 
 	s := store.New(server, server, nil)
-	stored, err := s.Update(context.Background(), client.ObjectKeyFromObject(web), func(o *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-		status := o.Status
-		status.Replicas = 3
-		return &status, status.Replicas != o.Status.Replicas, nil
-	})
+	stored, err := s.Update(context.Background(), client.ObjectKeyFromObject(web),
+		func(o *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			status := o.Status
+			status.Replicas = 3
+			return &status, status.Replicas != o.Status.Replicas, nil
+		})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -17,8 +17,10 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	set := metricset.New("evenkeel_workloadspread_status_")
 	m := &Metrics{
-		writes:    set.Counter("writes_total", "Writes of the status of WorkloadSpreads, by result. Conflicts and failures are tried again.", "result"),
-		decisions: set.Counter("decisions_total", "Pods and reconciliations that were decided on the status of WorkloadSpreads. One write stores several.").WithLabelValues(),
+		writes: set.Counter("writes_total", "Writes of the status of WorkloadSpreads, by result. Conflicts and failures are tried again.",
+			"result"),
+		decisions: set.Counter("decisions_total",
+			"Pods and reconciliations that were decided on the status of WorkloadSpreads. One write stores several.").WithLabelValues(),
 	}
 	metricset.Preset(m.writes, passes.Results)
 	return m, set.Register(registerer)

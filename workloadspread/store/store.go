@@ -69,7 +69,8 @@ type Store struct {
 // client that does not cache, what must not be. The metrics record the writes; nil means that they are
 // registered nowhere.
 func New(cached client.Reader, live client.Client, m *Metrics) *Store {
-	return &Store{cached: cached, live: live, metrics: metricset.Or(m, NewMetrics), clock: clock.RealClock{}, objects: map[types.NamespacedName]*object{}}
+	return &Store{cached: cached, live: live, metrics: metricset.Or(m, NewMetrics), clock: clock.RealClock{},
+		objects: map[types.NamespacedName]*object{}}
 }
 
 // object is a WorkloadSpread that was asked for. A goroutine serves it while somebody waits.

@@ -56,7 +56,8 @@ func newServer(t testing.TB) *server {
 				s.reads.Add(1)
 				return c.Get(ctx, key, o, opts...)
 			},
-			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object,
+				opts ...client.SubResourceUpdateOption) error {
 				time.Sleep(3 * time.Millisecond) //nolint:forbidigo // in the bubble's time
 				if err := s.before(); err != nil {
 					return err
@@ -93,7 +94,8 @@ func admit(id string, subset *int) Decide {
 }
 
 func stateOf(o *v1alpha1.WorkloadSpread) workloadspread.State {
-	return workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: workloadspread.Workload{Found: true, Replicas: 2000}, Now: time.Now()}
+	return workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: workloadspread.Workload{Found: true, Replicas: 2000},
+		Now: time.Now()}
 }
 
 // counted are the pods that are stored, by their subset.
@@ -150,7 +152,8 @@ func TestPodsAreCountedOnceByAllProcesses(t *testing.T) {
 	for world := range 30 {
 		synctest.Test(t, func(t *testing.T) {
 			s, dice := newServer(t), &dice{Rand: rand.New(rand.NewPCG(uint64(world), 0))}
-			trouble := []error{nil, nil, nil, errConflict, errLost, apierrors.NewServiceUnavailable("restarting"), apierrors.NewTooManyRequests("busy", 1)}
+			trouble := []error{nil, nil, nil, errConflict, errLost, apierrors.NewServiceUnavailable("restarting"),
+				apierrors.NewTooManyRequests("busy", 1)}
 			random := func() error { return trouble[dice.draw(len(trouble))] }
 			s.before, s.after = random, func() error {
 				if errors.Is(random(), errLost) {
@@ -266,17 +269,21 @@ func TestUpdate(t *testing.T) {
 		problem       string
 		writes, calls int32
 	}{
-		"at the first try":                 {cached: 5, want: 6, writes: 1, calls: 1},
-		"nothing has changed":              {cached: 5, unchanged: true, want: 5, calls: 1},
-		"an old copy":                      {cached: 3, want: 6, writes: 2, calls: 2},
-		"a conflict":                       {cached: 5, before: []error{errConflict}, want: 6, writes: 1, calls: 2},
-		"five conflicts":                   {cached: 5, before: []error{errConflict, errConflict, errConflict, errConflict, errConflict}, want: 6, writes: 1, calls: 6},
-		"no connection":                    {cached: 5, before: []error{errLost}, want: 6, writes: 1, calls: 2},
-		"an answer is lost":                {cached: 5, after: []error{errLost}, want: 7, writes: 2, calls: 2}, // increment does not know itself
-		"may not":                          {cached: 5, before: []error{apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("no"))}, want: 5, calls: 1, problem: "forbidden"},
-		"refused by the decision":          {cached: 5, decide: func(int) error { return errors.New("the patch is bad") }, want: 5, calls: 1, problem: "the patch is bad"},
-		"unsure with an old copy":          {cached: 3, decide: func(int) error { return ErrUnsure }, want: 6, writes: 1, calls: 2},
-		"a decision that cannot be made":   {cached: 5, decide: func(int) error { panic("index out of range") }, want: 5, calls: 1, problem: "panic: index out of range"},
+		"at the first try":    {cached: 5, want: 6, writes: 1, calls: 1},
+		"nothing has changed": {cached: 5, unchanged: true, want: 5, calls: 1},
+		"an old copy":         {cached: 3, want: 6, writes: 2, calls: 2},
+		"a conflict":          {cached: 5, before: []error{errConflict}, want: 6, writes: 1, calls: 2},
+		"five conflicts": {cached: 5, before: []error{errConflict, errConflict, errConflict, errConflict, errConflict}, want: 6,
+			writes: 1, calls: 6},
+		"no connection":     {cached: 5, before: []error{errLost}, want: 6, writes: 1, calls: 2},
+		"an answer is lost": {cached: 5, after: []error{errLost}, want: 7, writes: 2, calls: 2}, // increment does not know itself
+		"may not": {cached: 5, before: []error{apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("no"))},
+			want: 5, calls: 1, problem: "forbidden"},
+		"refused by the decision": {cached: 5, decide: func(int) error { return errors.New("the patch is bad") }, want: 5, calls: 1,
+			problem: "the patch is bad"},
+		"unsure with an old copy": {cached: 3, decide: func(int) error { return ErrUnsure }, want: 6, writes: 1, calls: 2},
+		"a decision that cannot be made": {cached: 5, decide: func(int) error { panic("index out of range") }, want: 5, calls: 1,
+			problem: "panic: index out of range"},
 		"an API server that does not come": {cached: 5, before: slicesOf(errLost, 200), want: 5, calls: -1, problem: "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,14 +304,15 @@ func TestUpdate(t *testing.T) {
 				s.writes.Store(0)
 				s.before, s.after = next(&test.before), next(&test.after)
 				calls := int32(0)
-				_, err := New(&still{old}, s, nil).Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread, round *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
-					calls++
-					status, _, _ := increment(o, nil)
-					if test.decide != nil && !round.Live {
-						return status, true, test.decide(int(calls))
-					}
-					return status, !test.unchanged, nil
-				})
+				_, err := New(&still{old}, s, nil).Update(t.Context(), key,
+					func(o *v1alpha1.WorkloadSpread, round *Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+						calls++
+						status, _, _ := increment(o, nil)
+						if test.decide != nil && !round.Live {
+							return status, true, test.decide(int(calls))
+						}
+						return status, !test.unchanged, nil
+					})
 				time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time: the store notices that the caller has left
 				if problem := fmt.Sprint(err); (err != nil) != (test.problem != "") || !strings.Contains(problem, test.problem) {
 					t.Errorf("error: %v", err)

@@ -36,7 +36,8 @@ func Problems(ctx context.Context, c client.Client, o *v1alpha1.WorkloadSpread, 
 	if template == nil {
 		return out
 	}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, GenerateName: "evenkeel-dry-run-", Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, GenerateName: "evenkeel-dry-run-", Labels: template.Labels,
+		Annotations: template.Annotations}, Spec: template.Spec}
 	selector := workloadspread.SelectorOf(workload.Object)
 	for i := range o.Spec.Subsets {
 		s := &o.Spec.Subsets[i]

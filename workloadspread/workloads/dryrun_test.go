@@ -84,12 +84,14 @@ func TestWhatAPatchIsToBlameFor(t *testing.T) {
 		"no answer":        {nil, errors.New("no route to host"), "", false},
 		"no right":         {apierrors.NewForbidden(pods, "", errors.New("no")), apierrors.NewForbidden(pods, "", errors.New("no")), "", false},
 	} {
-		problem, known := workloads.Problems(t.Context(), server(map[string]error{"web:1": c.plain, "new": c.patched}), spread(image("new")), web)["s0"]
+		problem, known := workloads.Problems(t.Context(), server(map[string]error{"web:1": c.plain, "new": c.patched}), spread(image("new")),
+			web)["s0"]
 		if known != c.known || !strings.Contains(problem, c.problem) || c.problem == "" && problem != "" {
 			t.Errorf("%s: %q, %v", name, problem, known)
 		}
 	}
-	if p := workloads.Problems(t.Context(), server(nil), spread(`{"spec":{"nodeName":"n"}}`), web)["s0"]; !strings.Contains(p, "must not change spec.nodeName") {
+	if p := workloads.Problems(t.Context(), server(nil), spread(`{"spec":{"nodeName":"n"}}`), web)["s0"]; !strings.Contains(p,
+		"must not change spec.nodeName") {
 		t.Errorf("a patch that must not be: %q", p)
 	}
 	if p := workloads.Problems(t.Context(), server(nil), spread(image("x")), nil); len(p) > 0 {

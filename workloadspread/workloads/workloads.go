@@ -28,7 +28,8 @@ import (
 
 // Get reads the workload of a WorkloadSpread, in another version if its own is not served any more. The
 // object is nil if there is none, the resource empty if there is no such kind.
-func Get(ctx context.Context, live client.Reader, mapper meta.RESTMapper, o *v1alpha1.WorkloadSpread) (*unstructured.Unstructured, schema.GroupVersionResource, error) {
+func Get(ctx context.Context, live client.Reader, mapper meta.RESTMapper,
+	o *v1alpha1.WorkloadSpread) (*unstructured.Unstructured, schema.GroupVersionResource, error) {
 	ref, object := o.Spec.TargetRef, &unstructured.Unstructured{}
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -62,7 +63,8 @@ func Among(o *v1alpha1.WorkloadSpread, above []owners.Owner) bool {
 // names. Those that are invalid or being deleted, or whose workload another one has, have no pods.
 func Claimants(all []v1alpha1.WorkloadSpread, above []owners.Owner) (found []*v1alpha1.WorkloadSpread) {
 	for i := range all {
-		if o := &all[i]; o.DeletionTimestamp == nil && Among(o, above) && workloadspread.Refused(o, all) == "" && len(workloadspread.Validate(&o.Spec, nil)) == 0 {
+		if o := &all[i]; o.DeletionTimestamp == nil && Among(o, above) && workloadspread.Refused(o, all) == "" &&
+			len(workloadspread.Validate(&o.Spec, nil)) == 0 {
 			found = append(found, o)
 		}
 	}
@@ -100,7 +102,8 @@ func (r *Reader) SpreadsIn(ctx context.Context, namespace string) ([]v1alpha1.Wo
 // PodsOf are the pods that belong to a WorkloadSpread, and the names of those that have others of the pods that
 // it selects. The selector is how the workload finds its pods; nil if that is not known. A pod with a controller
 // that is not below the workload does not count, whatever its annotation says.
-func (r *Reader) PodsOf(ctx context.Context, o *v1alpha1.WorkloadSpread, selector labels.Selector) (pods []*v1.Pod, ahead []string, err error) {
+func (r *Reader) PodsOf(ctx context.Context, o *v1alpha1.WorkloadSpread,
+	selector labels.Selector) (pods []*v1.Pod, ahead []string, err error) {
 	all, err := r.SpreadsIn(ctx, o.Namespace)
 	if err != nil {
 		return nil, nil, err
@@ -109,7 +112,8 @@ func (r *Reader) PodsOf(ctx context.Context, o *v1alpha1.WorkloadSpread, selecto
 		selector = labels.Everything()
 	}
 	var list v1.PodList
-	if err := r.Pods.List(ctx, &list, client.InNamespace(o.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Pods.List(ctx, &list, client.InNamespace(o.Namespace), client.MatchingLabelsSelector{Selector: selector},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing the pods of %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, err)
 	}
 	type reference struct {

@@ -25,7 +25,8 @@ func controlledBy(kind, name, uid string) []metav1.OwnerReference {
 // has the UID of another controller, or its name, hides that one from nobody, and takes no seat.
 func TestPodsOfAWorkload(t *testing.T) {
 	pod := func(name, controller, uid string) *v1.Pod {
-		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web", "pod": name}, OwnerReferences: controlledBy("ReplicaSet", controller, uid)}}
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web", "pod": name},
+			OwnerReferences: controlledBy("ReplicaSet", controller, uid)}}
 	}
 	of := func(name, kind, workload string) *v1alpha1.WorkloadSpread {
 		o := spread()
@@ -44,8 +45,10 @@ func TestPodsOfAWorkload(t *testing.T) {
 	first.Spec.TargetFilter = &v1alpha1.WorkloadFilter{Selector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"pod": "taken"}}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		first, web, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "d"}},
-		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "r1", OwnerReferences: controlledBy("Deployment", "web", "d")}},
-		alone, pod("a-made-up", "made-up", "r1"), pod("another-uid", "web-1", "r2"), pod("own", "web-1", "r1"), pod("taken", "web-1", "r1"), pod("z-made-up", "made-up", "r1"),
+		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "r1",
+			OwnerReferences: controlledBy("Deployment", "web", "d")}},
+		alone, pod("a-made-up", "made-up", "r1"), pod("another-uid", "web-1", "r2"), pod("own", "web-1", "r1"), pod("taken", "web-1", "r1"),
+		pod("z-made-up", "made-up", "r1"),
 	).Build()
 	r := workloads.Reader{Spreads: c, Pods: c, Owners: owners.New(c, nil)}
 	for _, selector := range []labels.Selector{nil, labels.SelectorFromSet(labels.Set{"app": "web"})} {

@@ -28,9 +28,10 @@ func nodeGroupWithBounds(ctx context.Context, s *server) {
 		}
 		found = true
 		id := instances[0].GetId()
-		got := answer(ctx, s, fmt.Sprintf("NodeGroupForNode(%s)", id), s.NodeGroupForNode, &externalgrpcpb.NodeGroupForNodeRequest{Node: &externalgrpcpb.ExternalGrpcNode{
-			Name: id, ProviderID: id, Annotations: cloudprovider.FakeNode(id, cloudprovider.FakeNodeUnregistered).Annotations,
-		}}).GetNodeGroup()
+		got := answer(ctx, s, fmt.Sprintf("NodeGroupForNode(%s)", id), s.NodeGroupForNode,
+			&externalgrpcpb.NodeGroupForNodeRequest{Node: &externalgrpcpb.ExternalGrpcNode{
+				Name: id, ProviderID: id, Annotations: cloudprovider.FakeNode(id, cloudprovider.FakeNodeUnregistered).Annotations,
+			}}).GetNodeGroup()
 		if got.GetId() == g.GetId() && (got.GetMinSize() != g.GetMinSize() || got.GetMaxSize() != g.GetMaxSize()) {
 			s.Failf("NodeGroupForNode(%s) answered %q with bounds %d to %d, NodeGroups %d to %d",
 				id, g.GetId(), got.GetMinSize(), got.GetMaxSize(), g.GetMinSize(), g.GetMaxSize())
@@ -96,7 +97,8 @@ func someDefaults() *externalgrpcpb.NodeGroupAutoscalingOptions {
 func (s *server) options(ctx context.Context) map[string]*externalgrpcpb.NodeGroupAutoscalingOptions {
 	all := map[string]*externalgrpcpb.NodeGroupAutoscalingOptions{}
 	for _, g := range s.groups(ctx) {
-		answer, err := ask(ctx, s.NodeGroupGetOptions, &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{Id: g.GetId(), Defaults: someDefaults()})
+		answer, err := ask(ctx, s.NodeGroupGetOptions, &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{Id: g.GetId(),
+			Defaults: someDefaults()})
 		options := answer.GetNodeGroupAutoscalingOptions()
 		switch {
 		case status.Code(err) == codes.Unimplemented:
@@ -110,7 +112,8 @@ func (s *server) options(ctx context.Context) map[string]*externalgrpcpb.NodeGro
 }
 
 // startup describes the effect of answering options.
-const startup = "Cluster Autoscaler then takes MaxNodeStartupTime as zero, counts nodes that are still starting as unready and orders them again"
+const startup = "Cluster Autoscaler then takes MaxNodeStartupTime as zero, counts nodes that are still starting as " +
+	"unready and orders them again"
 
 func optionsLeftOut(ctx context.Context, s *server) {
 	options := s.options(ctx)
@@ -122,7 +125,8 @@ func optionsLeftOut(ctx context.Context, s *server) {
 		}
 		sent.ScaleDownUtilizationThreshold = sent.ScaleDownGpuUtilizationThreshold
 		if proto.Equal(options[id], sent) {
-			s.Failf("the options of %q are the defaults that were sent, with the GPU threshold for both; %s: answer Unimplemented, or leave the options out", id, startup)
+			s.Failf("the options of %q are the defaults that were sent, with the GPU threshold for both; %s: answer "+
+				"Unimplemented, or leave the options out", id, startup)
 		}
 	}
 	if len(own) > 0 {

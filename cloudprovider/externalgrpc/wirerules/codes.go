@@ -36,7 +36,8 @@ func unknownGroupRefused(ctx context.Context, s *server) {
 	_, target := ask(ctx, s.NodeGroupTargetSize, &externalgrpcpb.NodeGroupTargetSizeRequest{Id: unknownID})
 	_, nodes := ask(ctx, s.NodeGroupNodes, &externalgrpcpb.NodeGroupNodesRequest{Id: unknownID})
 	_, template := ask(ctx, s.NodeGroupTemplateNodeInfo, &externalgrpcpb.NodeGroupTemplateNodeInfoRequest{Id: unknownID})
-	answer, options := ask(ctx, s.NodeGroupGetOptions, &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{Id: unknownID, Defaults: someDefaults()})
+	answer, options := ask(ctx, s.NodeGroupGetOptions, &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{Id: unknownID,
+		Defaults: someDefaults()})
 	s.refused("NodeGroupTargetSize", target)
 	s.refused("NodeGroupNodes", nodes)
 	if status.Code(template) != codes.Unimplemented {
@@ -61,7 +62,8 @@ func unknownGroupUnchanged(ctx context.Context, s *server) {
 func gpuLabel(ctx context.Context, s *server) {
 	first, err := ask(ctx, s.GPULabel, &externalgrpcpb.GPULabelRequest{})
 	if err != nil {
-		s.Add(conformance.Warn("GPULabel: %v: Cluster Autoscaler continues without a label and repeats the call in every loop; answer an empty one", err))
+		s.Add(conformance.Warn("GPULabel: %v: Cluster Autoscaler continues without a label and repeats the call in every "+
+			"loop; answer an empty one", err))
 		return
 	}
 	again := answer(ctx, s, "second GPULabel", s.GPULabel, &externalgrpcpb.GPULabelRequest{})
@@ -69,6 +71,7 @@ func gpuLabel(ctx context.Context, s *server) {
 		s.Failf("GPULabel answered %q, then %q", first.GetLabel(), again.GetLabel())
 	}
 	if _, err := ask(ctx, s.GetAvailableGPUTypes, &externalgrpcpb.GetAvailableGPUTypesRequest{}); err != nil {
-		s.Add(conformance.Warn("GetAvailableGPUTypes: %v: Cluster Autoscaler continues without types and repeats the call in every loop; answer an empty list", err))
+		s.Add(conformance.Warn("GetAvailableGPUTypes: %v: Cluster Autoscaler continues without types and repeats the call in "+
+			"every loop; answer an empty list", err))
 	}
 }

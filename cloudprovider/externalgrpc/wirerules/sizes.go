@@ -30,7 +30,8 @@ func answerSizes(ctx context.Context, s *server) {
 		size, count := proto.Size(nodes), len(nodes.GetInstances())
 		s.measure(fmt.Sprintf("NodeGroupNodes(%s)", g.GetId()), size)
 		if full := int(int64(size) * int64(g.GetMaxSize()) / int64(max(1, count))); count > 0 && full > largest {
-			s.Add(conformance.Warn("NodeGroupNodes(%s) answers %d bytes with %d instances, which makes %s at the group's maximum of %d: Cluster Autoscaler receives at most 4 MiB",
+			s.Add(conformance.Warn("NodeGroupNodes(%s) answers %d bytes with %d instances, which makes %s at the group's maximum "+
+				"of %d: Cluster Autoscaler receives at most 4 MiB",
 				g.GetId(), size, count, mebibytes(full), g.GetMaxSize()))
 		}
 	}

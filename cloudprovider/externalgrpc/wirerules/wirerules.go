@@ -27,13 +27,20 @@ func Rules(conn grpc.ClientConnInterface) []conformance.Rule {
 	}
 	return []conformance.Rule{
 		rule("methods-implemented", conformance.Reads, "Unimplemented is answered for prices, templates and options only.", methodsImplemented),
-		rule("unknown-group-refused", conformance.Reads, "Queries about an unknown group are answered with an error, preferably NotFound.", unknownGroupRefused),
-		rule("unknown-group-unchanged", conformance.Changes, "Changes of an unknown group are answered with an error, preferably NotFound.", unknownGroupUnchanged),
-		rule("node-group-with-bounds", conformance.Reads, "NodeGroupForNode answers the group with the same bounds as NodeGroups: they are used until the next Refresh.", nodeGroupWithBounds),
-		rule("instance-errors-seen", conformance.Reads, "An instance's error has a code and comes with a state; otherwise it is ignored.", instanceErrorsSeen),
-		rule("template-node-bytes", conformance.Reads, "A template is in nodeBytes; a group without one answers Unimplemented.", templateNodeBytes),
-		rule("options-left-out", conformance.Reads, "NodeGroupGetOptions answers Unimplemented, or no options, unless the group has some of its own.", optionsLeftOut),
-		rule("options-durations", conformance.Reads, "Options that are answered have all three durations: a missing one is zero, not the default.", optionsDurations),
+		rule("unknown-group-refused", conformance.Reads, "Queries about an unknown group are answered with an error, preferably NotFound.",
+			unknownGroupRefused),
+		rule("unknown-group-unchanged", conformance.Changes, "Changes of an unknown group are answered with an error, preferably NotFound.",
+			unknownGroupUnchanged),
+		rule("node-group-with-bounds", conformance.Reads,
+			"NodeGroupForNode answers the group with the same bounds as NodeGroups: they are used until the next Refresh.", nodeGroupWithBounds),
+		rule("instance-errors-seen", conformance.Reads, "An instance's error has a code and comes with a state; otherwise it is ignored.",
+			instanceErrorsSeen),
+		rule("template-node-bytes", conformance.Reads, "A template is in nodeBytes; a group without one answers Unimplemented.",
+			templateNodeBytes),
+		rule("options-left-out", conformance.Reads,
+			"NodeGroupGetOptions answers Unimplemented, or no options, unless the group has some of its own.", optionsLeftOut),
+		rule("options-durations", conformance.Reads,
+			"Options that are answered have all three durations: a missing one is zero, not the default.", optionsDurations),
 		rule("gpu-label", conformance.Reads, "The GPU label and the GPU types are answered, and never change: they are read once.", gpuLabel),
 		rule("answer-sizes", conformance.Reads, "Answers stay below 4 MiB: Cluster Autoscaler does not receive larger ones.", answerSizes),
 	}
@@ -51,7 +58,8 @@ func ask[Q, A any](ctx context.Context, method func(context.Context, Q, ...grpc.
 }
 
 // answer makes one call, whose error is a failure, unless the check has ended.
-func answer[Q, A any](ctx context.Context, s *server, call string, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) A {
+func answer[Q, A any](ctx context.Context, s *server, call string, method func(context.Context, Q, ...grpc.CallOption) (A, error),
+	request Q) A {
 	return conformance.Ask(&s.Findings, call, func() (A, error) { return ask(ctx, method, request) })
 }
 
@@ -82,7 +90,8 @@ func (s *server) refused(method string, err error) {
 		s.Failf("%s of an unknown group: %w", method, err)
 	case codes.NotFound:
 	default:
-		s.Add(conformance.Warn("%s of an unknown group answered %s: Cluster Autoscaler takes any error, but NotFound tells others that nothing was done", method, code))
+		s.Add(conformance.Warn("%s of an unknown group answered %s: Cluster Autoscaler takes any error, but NotFound tells "+
+			"others that nothing was done", method, code))
 	}
 }
 

@@ -43,7 +43,8 @@ func serve(t testing.TB, change twist) grpc.ClientConnInterface {
 			}},
 		}}}
 	}
-	cloud, err := fake.New(fake.Config{Groups: []fake.Group{group("a", 1), group("b", 2)}}, clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)))
+	cloud, err := fake.New(fake.Config{Groups: []fake.Group{group("a", 1), group("b", 2)}},
+		clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,8 @@ func TestWrongServers(t *testing.T) {
 		want  conformance.Outcome
 	}{
 		"target sizes of unknown groups are not implemented": {
-			refused(codes.Unimplemented, unknown[*pb.NodeGroupTargetSizeRequest]), []string{"unknown-group-refused", "methods-implemented"}, conformance.Failed},
+			refused(codes.Unimplemented, unknown[*pb.NodeGroupTargetSizeRequest]), []string{"unknown-group-refused", "methods-implemented"},
+			conformance.Failed},
 		"refresh is not implemented": {
 			refused(codes.Unimplemented, always[*pb.RefreshRequest]), []string{"refresh-idempotent", "methods-implemented"}, conformance.Failed},
 		"nodes of nobody are not implemented": {
@@ -177,15 +179,18 @@ func TestWrongServers(t *testing.T) {
 		"an error without a code": {
 			answers(func(a *pb.NodeGroupNodesResponse) {
 				for _, in := range a.GetInstances() {
-					in.Status = &pb.InstanceStatus{InstanceState: pb.InstanceStatus_instanceCreating, ErrorInfo: &pb.InstanceErrorInfo{ErrorMessage: "oops"}}
+					in.Status = &pb.InstanceStatus{InstanceState: pb.InstanceStatus_instanceCreating,
+						ErrorInfo: &pb.InstanceErrorInfo{ErrorMessage: "oops"}}
 				}
 			}), []string{"instance-errors-seen"}, conformance.Failed},
 		"templates of the old field": {
 			answers(func(a *pb.NodeGroupTemplateNodeInfoResponse) { a.NodeBytes = nil }), []string{"template-node-bytes"}, conformance.Failed},
 		"empty templates": {
-			answers(func(a *pb.NodeGroupTemplateNodeInfoResponse) { a.NodeBytes, a.NodeInfo = nil, nil }), []string{"template-node-bytes"}, conformance.Failed},
+			answers(func(a *pb.NodeGroupTemplateNodeInfoResponse) { a.NodeBytes, a.NodeInfo = nil, nil }), []string{"template-node-bytes"},
+			conformance.Failed},
 		"echoed options": {
-			options(func(o *pb.NodeGroupAutoscalingOptions) *pb.NodeGroupAutoscalingOptions { return o }), []string{"options-left-out"}, conformance.Failed},
+			options(func(o *pb.NodeGroupAutoscalingOptions) *pb.NodeGroupAutoscalingOptions { return o }), []string{"options-left-out"},
+			conformance.Failed},
 		"echoed options, one threshold for the other": {
 			options(func(o *pb.NodeGroupAutoscalingOptions) *pb.NodeGroupAutoscalingOptions {
 				o.ScaleDownUtilizationThreshold = o.GetScaleDownGpuUtilizationThreshold()
@@ -208,9 +213,11 @@ func TestWrongServers(t *testing.T) {
 		"a GPU label that changes": {
 			answers(func(a *pb.GPULabelResponse) { label++; a.Label = fmt.Sprint(label) }), []string{"gpu-label"}, conformance.Failed},
 		"a list that nearly fills the message": {
-			answers(func(a *pb.NodeGroupsResponse) { a.GetNodeGroups()[0].Debug = strings.Repeat("x", 4<<20-1000) }), []string{"answer-sizes"}, conformance.Failed},
+			answers(func(a *pb.NodeGroupsResponse) { a.GetNodeGroups()[0].Debug = strings.Repeat("x", 4<<20-1000) }), []string{"answer-sizes"},
+			conformance.Failed},
 		"a list that half fills the message": {
-			answers(func(a *pb.NodeGroupsResponse) { a.GetNodeGroups()[0].Debug = strings.Repeat("x", 3<<20) }), []string{"answer-sizes"}, conformance.Warned},
+			answers(func(a *pb.NodeGroupsResponse) { a.GetNodeGroups()[0].Debug = strings.Repeat("x", 3<<20) }), []string{"answer-sizes"},
+			conformance.Warned},
 		"instances that will be too many": {
 			answers(func(a *pb.NodeGroupNodesResponse) {
 				for _, in := range a.GetInstances() {
@@ -246,7 +253,8 @@ func TestTooManyInstances(t *testing.T) {
 		if rule.Name != "answer-sizes" {
 			continue
 		}
-		if result := rule.Check(t.Context(), conformance.Harness{}); result.Outcome != conformance.Failed || !strings.Contains(result.Reason, "NodeGroupNodes(a) answers 4.") {
+		if result := rule.Check(t.Context(), conformance.Harness{}); result.Outcome != conformance.Failed ||
+			!strings.Contains(result.Reason, "NodeGroupNodes(a) answers 4.") {
 			t.Errorf("%+v", result)
 		}
 	}

@@ -39,7 +39,8 @@ func (p *planner) withinBudget(i int) bool {
 		for _, b := range pod.by {
 			if !pod.free && p.allowed[b] < 1 {
 				budget, o := &p.world.Budgets[b], p.outcome[i]
-				o.Outcome, o.Reason = NodeBlocked, fmt.Sprintf("has a pod that PodDisruptionBudget %s/%s protects, which allows no eviction", budget.Namespace, budget.Name)
+				o.Outcome, o.Reason = NodeBlocked, fmt.Sprintf("has a pod that PodDisruptionBudget %s/%s protects, which allows no eviction",
+					budget.Namespace, budget.Name)
 				return false
 			}
 		}

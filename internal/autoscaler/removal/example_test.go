@@ -24,10 +24,11 @@ func ExampleMemory_Plan() {
 	w := &removal.World{Now: now, Groups: []removal.Group{{ID: "web", Min: 1, Target: 2, Settings: options.Settings()}}}
 	for _, name := range []string{"web-1", "web-2"} {
 		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi")}
-		w.Nodes = append(w.Nodes, removal.Node{Group: "web", UnneededSince: now.Add(-removal.DefaultUnneededTime), Node: predicates.Node{Node: &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Status:     v1.NodeStatus{Allocatable: resources, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}},
-		}}})
+		w.Nodes = append(w.Nodes, removal.Node{Group: "web", UnneededSince: now.Add(-removal.DefaultUnneededTime),
+			Node: predicates.Node{Node: &v1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Status:     v1.NodeStatus{Allocatable: resources, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}},
+			}}})
 	}
 	decision, err := removal.Memory{}.Plan(w, checker, options)
 	if err != nil {

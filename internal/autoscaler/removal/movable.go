@@ -115,7 +115,8 @@ func (o *Options) keeps(pod *v1.Pod, hasBudget bool, d *drain, now time.Time) (r
 
 // tooFew reports whether a pod has fewer replicas than those of its controller that may be moved.
 func (o *Options) tooFew(pod *v1.Pod, owner *metav1.OwnerReference, d *drain, now time.Time) bool {
-	if o.MinReplicas == 0 || o.Replicas == nil || o.AllowCustomControllers || owner == nil || owner.Kind != "ReplicaSet" && owner.Kind != "ReplicationController" {
+	if o.MinReplicas == 0 || o.Replicas == nil || o.AllowCustomControllers || owner == nil || owner.Kind != "ReplicaSet" &&
+		owner.Kind != "ReplicationController" {
 		return false
 	}
 	d.until = now // replicas may change at any time

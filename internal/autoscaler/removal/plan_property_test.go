@@ -117,7 +117,8 @@ func TestPlanRemovesOnlyWhatMayGo(t *testing.T) {
 				cpu += requests.Cpu().MilliValue()
 				owner := metav1.GetControllerOf(pod)
 				daemon := owner != nil && owner.Kind == "DaemonSet"
-				if !daemon && (owner == nil || pod.Annotations[safeToEvict] == "false" || pod.Namespace == "kube-system" && len(p.world.budgetsOf(pod)) == 0 || len(pod.Spec.Volumes) > 0) {
+				if !daemon && (owner == nil || pod.Annotations[safeToEvict] == "false" || pod.Namespace == "kube-system" &&
+					len(p.world.budgetsOf(pod)) == 0 || len(pod.Spec.Volumes) > 0) {
 					t.Fatalf("%s goes with pod %s", object.Name, pod.Name)
 				}
 			}
@@ -164,7 +165,8 @@ func TestHooksDecide(t *testing.T) {
 		}
 		for _, out := range d.Nodes {
 			switch at := slices.Index(offered, out.Node); {
-			case at == 0 && out.Outcome != NodeGoes, at > 0 && (out.Outcome != WaitsForLevel || out.Behind != "b"), at < 0 && out.Outcome == NodeGoes:
+			case at == 0 && out.Outcome != NodeGoes, at > 0 && (out.Outcome != WaitsForLevel || out.Behind != "b"), at < 0 &&
+				out.Outcome == NodeGoes:
 				t.Fatalf("%s is number %d of those offered and %s", out.Node, at, out.Outcome)
 			}
 		}

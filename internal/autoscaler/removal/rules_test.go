@@ -52,27 +52,32 @@ func TestPodsThatKeepTheirNode(t *testing.T) {
 		holds   time.Duration // how long the answer does; 0 is forever
 		once    bool          // it does not
 	}{
-		"a replica":                  {change: func(*v1.Pod) {}},
-		"a stateful one":             {change: owner("StatefulSet")},
-		"of a job":                   {change: owner("Job")},
-		"of a daemon set":            {change: owner("DaemonSet"), stays: true},
-		"a static one":               {change: annotate(v1.MirrorPodAnnotationKey, "x"), stays: true},
-		"finished":                   {change: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, stays: true},
-		"bare":                       {change: func(p *v1.Pod) { p.OwnerReferences = nil }, want: "has a pod that has no controller"},
-		"bare, to complete":          {change: both(func(p *v1.Pod) { p.OwnerReferences = nil }, annotate(safeToEvict, "on-completion")), stays: true, waits: true},
-		"bare and safe":              {change: func(p *v1.Pod) { p.OwnerReferences = nil; annotate(safeToEvict, "true")(p) }},
-		"of a custom controller":     {change: owner("GameServer"), want: "has a pod that has a controller of kind GameServer"},
-		"of an allowed one":          {change: owner("GameServer"), opts: Options{AllowCustomControllers: true}},
-		"of the system":              {change: func(p *v1.Pod) { p.Namespace = metav1.NamespaceSystem }, want: "has a pod that belongs to the system"},
+		"a replica":       {change: func(*v1.Pod) {}},
+		"a stateful one":  {change: owner("StatefulSet")},
+		"of a job":        {change: owner("Job")},
+		"of a daemon set": {change: owner("DaemonSet"), stays: true},
+		"a static one":    {change: annotate(v1.MirrorPodAnnotationKey, "x"), stays: true},
+		"finished":        {change: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, stays: true},
+		"bare":            {change: func(p *v1.Pod) { p.OwnerReferences = nil }, want: "has a pod that has no controller"},
+		"bare, to complete": {change: both(func(p *v1.Pod) { p.OwnerReferences = nil }, annotate(safeToEvict, "on-completion")),
+			stays: true, waits: true},
+		"bare and safe":          {change: func(p *v1.Pod) { p.OwnerReferences = nil; annotate(safeToEvict, "true")(p) }},
+		"of a custom controller": {change: owner("GameServer"), want: "has a pod that has a controller of kind GameServer"},
+		"of an allowed one":      {change: owner("GameServer"), opts: Options{AllowCustomControllers: true}},
+		"of the system": {change: func(p *v1.Pod) { p.Namespace = metav1.NamespaceSystem },
+			want: "has a pod that belongs to the system"},
 		"of the system, allowed":     {change: func(p *v1.Pod) { p.Namespace = metav1.NamespaceSystem }, opts: Options{AllowSystemPods: true}},
 		"of the system, young":       {change: system(time.Hour), want: "has a pod that belongs to the system", holds: 1},
 		"of the system, old":         {change: both(system(time.Hour+1), volumes(onDisk)), free: true},
 		"of the system, with budget": {change: system(0), budgets: []Budget{{Namespace: metav1.NamespaceSystem, Selector: web}}},
-		"with a budget":              {change: func(*v1.Pod) {}, budgets: []Budget{{Namespace: "default", Selector: web}, {Namespace: "other", Selector: web}, {Namespace: "default", Selector: labels.Nothing()}}},
-		"safe, with a budget":        {change: annotate(safeToEvict, "true"), budgets: []Budget{{Namespace: "default", Selector: web}}, free: true},
-		"ending":                     {change: ending(time.Minute), holds: 1},
-		"stuck":                      {change: ending(time.Minute + 1), stays: true},
-		"stuck by its own time":      {change: both(ending(31*time.Second), func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64) }), stays: true},
+		"with a budget": {change: func(*v1.Pod) {}, budgets: []Budget{{Namespace: "default", Selector: web},
+			{Namespace: "other", Selector: web}, {Namespace: "default", Selector: labels.Nothing()}}},
+		"safe, with a budget": {change: annotate(safeToEvict, "true"), budgets: []Budget{{Namespace: "default", Selector: web}},
+			free: true},
+		"ending": {change: ending(time.Minute), holds: 1},
+		"stuck":  {change: ending(time.Minute + 1), stays: true},
+		"stuck by its own time": {change: both(ending(31*time.Second),
+			func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64) }), stays: true},
 		"of too few":                 {change: func(*v1.Pod) {}, opts: few, want: "has a pod that has too few replicas", once: true},
 		"of too few, but safe":       {change: annotate(safeToEvict, "true"), opts: few, want: "has a pod that has too few replicas", once: true},
 		"of too few, stateful":       {change: owner("StatefulSet"), opts: few},
@@ -83,7 +88,8 @@ func TestPodsThatKeepTheirNode(t *testing.T) {
 		"with memory only":           {change: volumes(inMemory)},
 		"with local storage allowed": {change: volumes(onDisk, onHost), opts: Options{AllowLocalStorage: true}},
 		"with safe volumes":          {change: func(p *v1.Pod) { volumes(onDisk, onHost)(p); annotate(safeLocalVolumes, "logs,scratch")(p) }},
-		"with one safe volume":       {change: func(p *v1.Pod) { volumes(onDisk, onHost)(p); annotate(safeLocalVolumes, "logs")(p) }, want: "has a pod that has local storage"},
+		"with one safe volume": {change: func(p *v1.Pod) { volumes(onDisk, onHost)(p); annotate(safeLocalVolumes, "logs")(p) },
+			want: "has a pod that has local storage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := replica("web", 100)
@@ -92,7 +98,8 @@ func TestPodsThatKeepTheirNode(t *testing.T) {
 			d := w.drainOf(&Node{Node: predicates.Node{Node: machine("n", "a"), Pods: []*v1.Pod{pod}}}, &c.opts)
 			moves := c.want == "" && !c.stays
 			if d.reason != c.want || len(d.movable) == 1 != moves || d.completing != c.waits {
-				t.Errorf("%d pods move, the node is kept: %q, one is to complete: %t; want %t and %q", len(d.movable), d.reason, d.completing, moves, c.want)
+				t.Errorf("%d pods move, the node is kept: %q, one is to complete: %t; want %t and %q", len(d.movable), d.reason, d.completing, moves,
+					c.want)
 			}
 			until := start.Add(c.holds)
 			if c.holds == 0 {
@@ -132,15 +139,16 @@ func TestUtilization(t *testing.T) {
 		gpus   int64
 		want   string
 	}{
-		"nothing":             {},
-		"just half":           {pods: []*v1.Pod{replica("a", 1500), replica("b", 500)}},
-		"above half":          {pods: []*v1.Pod{replica("a", 1500), replica("b", 501)}, want: "more than 50% of its cpu is requested"},
-		"memory":              {pods: []*v1.Pod{hungry}, want: "more than 50% of its memory is requested"},
-		"daemon sets count":   {pods: []*v1.Pod{replica("a", 1500), daemon(1000)}, want: "more than 50% of its cpu is requested"},
-		"or do not":           {pods: []*v1.Pod{replica("a", 1500), daemon(1000)}, ignore: true},
-		"and leave less":      {pods: []*v1.Pod{replica("a", 1501), daemon(1000)}, ignore: true, want: "more than 50% of its cpu is requested"},
-		"GPUs alone count":    {pods: []*v1.Pod{gpus(2, "nvidia.com/gpu", 4000)}, gpus: 4},
-		"more than half":      {pods: []*v1.Pod{gpus(3, "nvidia.com/gpu", 100)}, gpus: 4, want: "more than 50% of its nvidia.com/gpu is requested"},
+		"nothing":           {},
+		"just half":         {pods: []*v1.Pod{replica("a", 1500), replica("b", 500)}},
+		"above half":        {pods: []*v1.Pod{replica("a", 1500), replica("b", 501)}, want: "more than 50% of its cpu is requested"},
+		"memory":            {pods: []*v1.Pod{hungry}, want: "more than 50% of its memory is requested"},
+		"daemon sets count": {pods: []*v1.Pod{replica("a", 1500), daemon(1000)}, want: "more than 50% of its cpu is requested"},
+		"or do not":         {pods: []*v1.Pod{replica("a", 1500), daemon(1000)}, ignore: true},
+		"and leave less":    {pods: []*v1.Pod{replica("a", 1501), daemon(1000)}, ignore: true, want: "more than 50% of its cpu is requested"},
+		"GPUs alone count":  {pods: []*v1.Pod{gpus(2, "nvidia.com/gpu", 4000)}, gpus: 4},
+		"more than half": {pods: []*v1.Pod{gpus(3, "nvidia.com/gpu", 100)}, gpus: 4,
+			want: "more than 50% of its nvidia.com/gpu is requested"},
 		"GPUs not ready":      {pods: []*v1.Pod{gpus(3, "nvidia.com/gpu", 4000)}, gpus: -1},
 		"of a node full":      {pods: []*v1.Pod{daemon(4000)}, ignore: true},
 		"of one more than so": {pods: []*v1.Pod{daemon(4000), replica("a", 1)}, ignore: true, want: "more than 50% of its cpu is requested"},

@@ -16,7 +16,8 @@ import (
 // counts. What the pods of daemon sets request counts, unless the group says otherwise: then it is taken off
 // what the node offers.
 func (f *facts) inUse(n *Node, g *Group, gpuLabel string) string {
-	by := settings{g.Settings.ScaleDownUtilizationThreshold, g.Settings.ScaleDownGPUUtilizationThreshold, g.Settings.IgnoreDaemonSetsUtilization, gpuLabel}
+	by := settings{g.Settings.ScaleDownUtilizationThreshold, g.Settings.ScaleDownGPUUtilizationThreshold,
+		g.Settings.IgnoreDaemonSetsUtilization, gpuLabel}
 	if f.busyFor == nil || *f.busyFor != by {
 		f.busy, f.busyFor = f.usage(n.Node.Node, by), &by
 	}

@@ -67,7 +67,8 @@ func group(id string, size, least int) Group {
 	return Group{
 		ID: id, Min: least, Target: size,
 		Settings: cloudprovider.GroupOptions{
-			ScaleDownUtilizationThreshold: 0.5, ScaleDownGPUUtilizationThreshold: 0.5, ScaleDownUnneededTime: DefaultUnneededTime, ScaleDownUnreadyTime: DefaultUnreadyTime,
+			ScaleDownUtilizationThreshold: 0.5, ScaleDownGPUUtilizationThreshold: 0.5, ScaleDownUnneededTime: DefaultUnneededTime,
+			ScaleDownUnreadyTime: DefaultUnreadyTime,
 		},
 	}
 }
@@ -99,7 +100,8 @@ func drawWorld(t *rapid.T) *World {
 	for range rapid.IntRange(0, 2).Draw(t, "budgets") {
 		selector := labels.SelectorFromSet(rapid.SampledFrom([]labels.Set{nil, {"app": "web"}, {"app": "apart"}}).Draw(t, "selector"))
 		namespace := rapid.SampledFrom([]string{"default", "default", metav1.NamespaceSystem}).Draw(t, "namespace")
-		w.Budgets = append(w.Budgets, Budget{Namespace: namespace, Name: "some", Selector: selector, Allowed: rapid.IntRange(0, 4).Draw(t, "allowed")})
+		w.Budgets = append(w.Budgets, Budget{Namespace: namespace, Name: "some", Selector: selector,
+			Allowed: rapid.IntRange(0, 4).Draw(t, "allowed")})
 	}
 	if rapid.IntRange(0, 9).Draw(t, "cooling") == 0 {
 		w.CoolingUntil = start.Add(time.Minute)
@@ -148,7 +150,8 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 	case 1:
 		pod.Annotations = map[string]string{safeToEvict: "false"}
 	case 2:
-		pod.Namespace, pod.CreationTimestamp = metav1.NamespaceSystem, metav1.NewTime(start.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "age"))*time.Minute))
+		pod.Namespace, pod.CreationTimestamp = metav1.NamespaceSystem,
+			metav1.NewTime(start.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "age"))*time.Minute))
 	case 3:
 		pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	case 4:

@@ -29,7 +29,8 @@ func controlledBy(kind, name string) []metav1.OwnerReference {
 func deployed() []client.Object {
 	return []client.Object{
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-of-web"}},
-		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u-of-web-1", OwnerReferences: controlledBy("Deployment", "web")}},
+		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u-of-web-1",
+			OwnerReferences: controlledBy("Deployment", "web")}},
 	}
 }
 

@@ -54,7 +54,8 @@ func anyPod(t *rapid.T) *v1.Pod {
 			CreationTimestamp: when("created"), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
 			OwnerReferences: []metav1.OwnerReference{{Name: "web"}}, Finalizers: []string{"example.com/f"},
 		},
-		Spec: v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "main", Image: "registry/image:1", Env: []v1.EnvVar{{Name: "A", Value: "b"}}}}},
+		Spec: v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "main", Image: "registry/image:1",
+			Env: []v1.EnvVar{{Name: "A", Value: "b"}}}}},
 		Status: v1.PodStatus{
 			Phase: rapid.SampledFrom([]v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed, v1.PodUnknown}).Draw(t, "phase"),
 			PodIP: "10.0.0.1", HostIP: "10.0.0.2", Message: "m", Reason: "r", StartTime: &metav1.Time{Time: noon},
@@ -100,7 +101,8 @@ func TestTrimmedPodSaysAsMuch(t *testing.T) {
 		if again, err := trim(trimmed); err != nil || !reflect.DeepEqual(again, out) {
 			t.Fatalf("trimmed again it is %+v, %v", again, err)
 		}
-		if trimmed.Annotations != nil || trimmed.ManagedFields != nil || trimmed.Finalizers != nil || trimmed.Spec.Containers[0].Image != "" || trimmed.Spec.Containers[0].Env != nil || trimmed.Status.PodIP != "" {
+		if trimmed.Annotations != nil || trimmed.ManagedFields != nil || trimmed.Finalizers != nil || trimmed.Spec.Containers[0].Image != "" ||
+			trimmed.Spec.Containers[0].Env != nil || trimmed.Status.PodIP != "" {
 			t.Fatalf("something is kept that does not count: %+v", trimmed)
 		}
 	})

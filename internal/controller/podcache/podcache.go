@@ -44,7 +44,8 @@ func Trim(annotations []string, conditions ...v1.PodConditionType) func(any) (an
 		}
 		for _, c := range pod.Status.Conditions {
 			if slices.Contains(conditions, c.Type) {
-				out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime})
+				out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason,
+					LastTransitionTime: c.LastTransitionTime})
 			}
 		}
 		return out, nil
@@ -100,14 +101,18 @@ func (s *specs) shared(spec *v1.PodSpec) *v1.PodSpec {
 // trim keeps what the scheduler's filters read.
 func trim(spec *v1.PodSpec) *v1.PodSpec {
 	out := &v1.PodSpec{
-		NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations, TopologySpreadConstraints: spec.TopologySpreadConstraints,
-		Overhead: spec.Overhead, Resources: spec.Resources, ResourceClaims: spec.ResourceClaims, SchedulingGates: spec.SchedulingGates,
-		Priority: spec.Priority, PreemptionPolicy: spec.PreemptionPolicy, SchedulerName: spec.SchedulerName, HostNetwork: spec.HostNetwork, OS: spec.OS,
+		NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
+		TopologySpreadConstraints: spec.TopologySpreadConstraints,
+		Overhead:                  spec.Overhead, Resources: spec.Resources, ResourceClaims: spec.ResourceClaims,
+		SchedulingGates: spec.SchedulingGates,
+		Priority:        spec.Priority, PreemptionPolicy: spec.PreemptionPolicy, SchedulerName: spec.SchedulerName, HostNetwork: spec.HostNetwork,
+		OS:         spec.OS,
 		Containers: containers(spec.Containers), InitContainers: containers(spec.InitContainers),
 	}
 	for i := range spec.Volumes {
 		switch v := &spec.Volumes[i].VolumeSource; {
-		case v.ConfigMap != nil, v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil, v.EmptyDir != nil, v.HostPath != nil: // are on any node
+		case v.ConfigMap != nil, v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil, v.EmptyDir != nil,
+			v.HostPath != nil: // are on any node
 		default:
 			out.Volumes = append(out.Volumes, spec.Volumes[i])
 		}
@@ -170,7 +175,8 @@ func TrimNode(object any) (any, error) {
 		DeclaredFeatures: node.Status.DeclaredFeatures,
 	}
 	for _, c := range node.Status.Conditions {
-		out.Status.Conditions = append(out.Status.Conditions, v1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime})
+		out.Status.Conditions = append(out.Status.Conditions, v1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason,
+			LastTransitionTime: c.LastTransitionTime})
 	}
 	return out, nil
 }

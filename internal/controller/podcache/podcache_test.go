@@ -22,24 +22,29 @@ const note = "example.com/note"
 // pod is a pod of a template, as a cluster has it.
 func pod(template, n int) *v1.Pod {
 	name := fmt.Sprintf("web-%d-%05d", template, n)
-	mounts := []v1.VolumeMount{{Name: "kube-api-access-" + name, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}, {Name: "config", MountPath: "/etc/web"}}
+	mounts := []v1.VolumeMount{{Name: "kube-api-access-" + name, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"},
+		{Name: "config", MountPath: "/etc/web"}}
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: fmt.Sprint(n),
-			Labels:          map[string]string{"app": "web", "pod-template-hash": fmt.Sprint(template)},
-			Annotations:     map[string]string{note: "kept", "example.com/checksum": "0123456789abcdef0123456789abcdef"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u", Controller: new(true), BlockOwnerDeletion: new(true)}},
+			Labels:      map[string]string{"app": "web", "pod-template-hash": fmt.Sprint(template)},
+			Annotations: map[string]string{note: "kept", "example.com/checksum": "0123456789abcdef0123456789abcdef"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u", Controller: new(true),
+				BlockOwnerDeletion: new(true)}},
 		},
 		Spec: v1.PodSpec{
 			NodeName: fmt.Sprint("node-", n), SchedulerName: "default-scheduler", Priority: new(int32(0)),
 			Containers: []v1.Container{{
 				Name: "main", Image: "registry.example.com/web:1", Env: []v1.EnvVar{{Name: "MODE", Value: "production"}}, VolumeMounts: mounts,
-				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("1Gi")}},
-				Ports:     []v1.ContainerPort{{ContainerPort: 8080}, {ContainerPort: 9090, HostPort: 9090}},
+				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"),
+					v1.ResourceMemory: resource.MustParse("1Gi")}},
+				Ports: []v1.ContainerPort{{ContainerPort: 8080}, {ContainerPort: 9090, HostPort: 9090}},
 			}},
-			Tolerations: []v1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: v1.TolerationOpExists}, {Key: "node.kubernetes.io/unreachable", Operator: v1.TolerationOpExists}},
+			Tolerations: []v1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: v1.TolerationOpExists},
+				{Key: "node.kubernetes.io/unreachable", Operator: v1.TolerationOpExists}},
 			TopologySpreadConstraints: []v1.TopologySpreadConstraint{{
-				MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+				MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			}},
 			Volumes: []v1.Volume{
 				{Name: "kube-api-access-" + name, VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}},
@@ -47,7 +52,8 @@ func pod(template, n int) *v1.Pod {
 			},
 		},
 		Status: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{
-			{Type: v1.PodScheduled, Status: v1.ConditionTrue, Message: "long"}, {Type: v1.PodReady, Status: v1.ConditionTrue}, {Type: v1.ContainersReady, Status: v1.ConditionTrue},
+			{Type: v1.PodScheduled, Status: v1.ConditionTrue, Message: "long"}, {Type: v1.PodReady, Status: v1.ConditionTrue},
+			{Type: v1.ContainersReady, Status: v1.ConditionTrue},
 		}},
 	}
 }
@@ -74,10 +80,12 @@ func TestWhatIsKept(t *testing.T) {
 		t.Error("the pod was changed")
 	}
 	c := kept.Spec.Containers[0]
-	if podhealth.Assess(kept) != podhealth.Assess(whole) || len(kept.OwnerReferences) != 1 || len(kept.Annotations) != 1 || len(kept.Status.Conditions) != 2 {
+	if podhealth.Assess(kept) != podhealth.Assess(whole) || len(kept.OwnerReferences) != 1 || len(kept.Annotations) != 1 ||
+		len(kept.Status.Conditions) != 2 {
 		t.Errorf("kept %+v", kept)
 	}
-	if c.Image != "" || c.Env != nil || len(c.Ports) != 1 || len(kept.Spec.Volumes) != 1 || kept.Spec.Volumes[0].Name != "data" || len(kept.Spec.TopologySpreadConstraints) != 1 {
+	if c.Image != "" || c.Env != nil || len(c.Ports) != 1 || len(kept.Spec.Volumes) != 1 || kept.Spec.Volumes[0].Name != "data" ||
+		len(kept.Spec.TopologySpreadConstraints) != 1 {
 		t.Errorf("kept %+v", kept.Spec)
 	}
 	for _, object := range []any{cache.DeletedFinalStateUnknown{Key: "shop/web"}, &v1.Node{}, "no pod", nil} {
@@ -114,7 +122,8 @@ func TestPodsOfATemplateShareTheirSpec(t *testing.T) {
 	a, _ := trim(pod(1, 1))
 	b, _ := trim(pod(1, 2))
 	c, _ := trim(pod(1, 3))
-	if &a.(*v1.Pod).Spec.Containers[0] != &b.(*v1.Pod).Spec.Containers[0] || &b.(*v1.Pod).Spec.Tolerations[0] != &c.(*v1.Pod).Spec.Tolerations[0] {
+	if &a.(*v1.Pod).Spec.Containers[0] != &b.(*v1.Pod).Spec.Containers[0] ||
+		&b.(*v1.Pod).Spec.Tolerations[0] != &c.(*v1.Pod).Spec.Tolerations[0] {
 		t.Error("each has its own")
 	}
 	if a.(*v1.Pod).Spec.NodeName == b.(*v1.Pod).Spec.NodeName {

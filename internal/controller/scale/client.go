@@ -138,7 +138,8 @@ func (c *Client) explain(err error, verb, namespace string, ref v1alpha1.ScaleTa
 }
 
 // read converts the answer of the API server into a Scale.
-func read(answer *autoscalingv1.Scale, namespace string, ref v1alpha1.ScaleTargetReference, resource schema.GroupVersionResource) (Scale, error) {
+func read(answer *autoscalingv1.Scale, namespace string, ref v1alpha1.ScaleTargetReference,
+	resource schema.GroupVersionResource) (Scale, error) {
 	s := Scale{
 		Namespace: namespace, Reference: ref, Resource: resource,
 		Replicas: answer.Spec.Replicas, StatusReplicas: answer.Status.Replicas,

@@ -54,25 +54,34 @@ func TestGet(t *testing.T) {
 		resource string
 		says     string // part of the error
 	}{
-		"without apiVersion":     {ref: deployment("web"), replicas: 3, resource: "apps/v1, Resource=deployments"},
-		"with apiVersion":        {ref: v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, replicas: 3, resource: "apps/v1, Resource=deployments"},
-		"custom resource":        {ref: rollout("example.com/v1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
-		"not preferred version":  {ref: rollout("example.com/v1beta1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
-		"version not served":     {ref: rollout("example.com/v9"), reason: scale.ReasonUnknownKind, says: "does not serve this kind"},
-		"unknown kind":           {ref: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "x"}, reason: scale.ReasonUnknownKind, says: "install its definition"},
-		"apps without the kind":  {ref: v1alpha1.ScaleTargetReference{Kind: "StatefulSet", Name: "x"}, reason: scale.ReasonUnknownKind},
-		"no object":              {ref: deployment("none"), reason: scale.ReasonNotFound, says: "Deployment none in namespace shop"},
-		"no scale":               {ref: v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x"}, reason: scale.ReasonNoScale, says: "daemonsets.apps has no scale"},
-		"no scale in the core":   {ref: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}, reason: scale.ReasonNoScale, says: "configmaps has no scale"},
-		"not in a namespace":     {ref: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "Node", Name: "x"}, reason: scale.ReasonInvalidReference, says: "not namespaced"},
-		"kind needs apiVersion":  {ref: v1alpha1.ScaleTargetReference{Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: "set apiVersion"},
-		"apiVersion not parsed":  {ref: v1alpha1.ScaleTargetReference{APIVersion: "a/b/c", Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: `"a/b/c"`},
-		"no name":                {ref: deployment(""), reason: scale.ReasonInvalidReference, says: "kind and a name"},
-		"no selector":            {ref: deployment("all"), reason: scale.ReasonEmptySelector, replicas: 4, says: "labelSelectorPath"},
-		"selector not parsed":    {ref: deployment("odd"), reason: scale.ReasonUnavailable, says: "selector"},
-		"forbidden":              {ref: deployment("secret"), reason: scale.ReasonForbidden, says: `"get" on resource "deployments/scale" of API group "apps"`},
-		"server at fault":        {ref: deployment("broken"), reason: scale.ReasonUnavailable},
-		"first version is other": {ref: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v2beta1", Kind: "Future", Name: "x"}, reason: scale.ReasonNotFound},
+		"without apiVersion": {ref: deployment("web"), replicas: 3, resource: "apps/v1, Resource=deployments"},
+		"with apiVersion": {ref: v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, replicas: 3,
+			resource: "apps/v1, Resource=deployments"},
+		"custom resource":       {ref: rollout("example.com/v1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
+		"not preferred version": {ref: rollout("example.com/v1beta1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
+		"version not served":    {ref: rollout("example.com/v9"), reason: scale.ReasonUnknownKind, says: "does not serve this kind"},
+		"unknown kind": {ref: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "x"},
+			reason: scale.ReasonUnknownKind, says: "install its definition"},
+		"apps without the kind": {ref: v1alpha1.ScaleTargetReference{Kind: "StatefulSet", Name: "x"}, reason: scale.ReasonUnknownKind},
+		"no object":             {ref: deployment("none"), reason: scale.ReasonNotFound, says: "Deployment none in namespace shop"},
+		"no scale": {ref: v1alpha1.ScaleTargetReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x"},
+			reason: scale.ReasonNoScale, says: "daemonsets.apps has no scale"},
+		"no scale in the core": {ref: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x"},
+			reason: scale.ReasonNoScale, says: "configmaps has no scale"},
+		"not in a namespace": {ref: v1alpha1.ScaleTargetReference{APIVersion: "v1", Kind: "Node", Name: "x"},
+			reason: scale.ReasonInvalidReference, says: "not namespaced"},
+		"kind needs apiVersion": {ref: v1alpha1.ScaleTargetReference{Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference,
+			says: "set apiVersion"},
+		"apiVersion not parsed": {ref: v1alpha1.ScaleTargetReference{APIVersion: "a/b/c", Kind: "Rollout", Name: "x"},
+			reason: scale.ReasonInvalidReference, says: `"a/b/c"`},
+		"no name":             {ref: deployment(""), reason: scale.ReasonInvalidReference, says: "kind and a name"},
+		"no selector":         {ref: deployment("all"), reason: scale.ReasonEmptySelector, replicas: 4, says: "labelSelectorPath"},
+		"selector not parsed": {ref: deployment("odd"), reason: scale.ReasonUnavailable, says: "selector"},
+		"forbidden": {ref: deployment("secret"), reason: scale.ReasonForbidden,
+			says: `"get" on resource "deployments/scale" of API group "apps"`},
+		"server at fault": {ref: deployment("broken"), reason: scale.ReasonUnavailable},
+		"first version is other": {ref: v1alpha1.ScaleTargetReference{APIVersion: "example.com/v2beta1", Kind: "Future", Name: "x"},
+			reason: scale.ReasonNotFound},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,10 +134,12 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("written without being read: %v", err)
 	}
 	for code, want := range map[int32]scale.Reason{
-		http.StatusUnprocessableEntity: scale.ReasonRefused, http.StatusForbidden: scale.ReasonForbidden, http.StatusNotFound: scale.ReasonNotFound,
+		http.StatusUnprocessableEntity: scale.ReasonRefused, http.StatusForbidden: scale.ReasonForbidden,
+		http.StatusNotFound: scale.ReasonNotFound,
 	} {
 		reasons := map[int32]metav1.StatusReason{
-			http.StatusUnprocessableEntity: metav1.StatusReasonInvalid, http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
+			http.StatusUnprocessableEntity: metav1.StatusReasonInvalid, http.StatusForbidden: metav1.StatusReasonForbidden,
+			http.StatusNotFound: metav1.StatusReasonNotFound,
 		}
 		s.answer(http.MethodPut, path("apps/v1", "deployments", "web"), metav1.Status{Code: code, Reason: reasons[code]})
 		if _, err := c.Update(t.Context(), now, 1); scale.ReasonOf(err) != want {
@@ -178,7 +189,8 @@ func TestAGroupThatCanNotBeAsked(t *testing.T) {
 	s.serve("example.com/v1", "Rollout", "rollouts")
 	s.add("example.com/v1", "rollouts", "api", "app=api", 2)
 	s.add("apps/v1", "deployments", "web", "app=web", 3)
-	s.answer(http.MethodGet, "/apis/example.com/v1", metav1.Status{Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable})
+	s.answer(http.MethodGet, "/apis/example.com/v1",
+		metav1.Status{Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable})
 	ref := v1alpha1.ScaleTargetReference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "api"}
 	if _, err := c.Get(t.Context(), "shop", ref); scale.ReasonOf(err) != scale.ReasonUnavailable {
 		t.Errorf("its group does not answer: %v", err)
@@ -199,7 +211,8 @@ func TestAGroupThatCanNotBeAsked(t *testing.T) {
 func TestAServerThatIsAway(t *testing.T) {
 	s, c, _ := start(t)
 	s.Close()
-	if _, err := c.Get(t.Context(), "shop", v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: "web"}); scale.ReasonOf(err) != scale.ReasonUnavailable {
+	if _, err := c.Get(t.Context(), "shop", v1alpha1.ScaleTargetReference{Kind: "Deployment",
+		Name: "web"}); scale.ReasonOf(err) != scale.ReasonUnavailable {
 		t.Error(err)
 	}
 }

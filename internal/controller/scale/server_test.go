@@ -138,7 +138,8 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, found *autoscalingv
 		return
 	}
 	if wanted.ResourceVersion != found.ResourceVersion {
-		reply(w, http.StatusConflict, metav1.Status{TypeMeta: status, Status: metav1.StatusFailure, Reason: metav1.StatusReasonConflict, Code: http.StatusConflict})
+		reply(w, http.StatusConflict, metav1.Status{TypeMeta: status, Status: metav1.StatusFailure, Reason: metav1.StatusReasonConflict,
+			Code: http.StatusConflict})
 		return
 	}
 	version, err := strconv.Atoi(found.ResourceVersion)

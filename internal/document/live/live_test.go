@@ -42,11 +42,13 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, metav1.Status{Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest})
 		return
 	case s.denies:
-		s.answer(w, metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: `User "jane" cannot list resource "pods"`})
+		s.answer(w, metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: `User "jane" cannot list resource "pods"`})
 		return
 	case s.expires && from > 0:
 		s.expires = false
-		s.answer(w, metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonExpired, ListMeta: metav1.ListMeta{Continue: strconv.Itoa(from)}})
+		s.answer(w, metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonExpired,
+			ListMeta: metav1.ListMeta{Continue: strconv.Itoa(from)}})
 		return
 	}
 	to := min(from+limit, s.pods)

@@ -79,7 +79,8 @@ const (
 func NewMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 	m := &Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: prefix + "pod_conditions_total",
-		Help: "What happened to conditions of pods that say what the autoscaler does about them, by result: written, unchanged, gone (or the pod has a node), failed, dropped (too many).",
+		Help: "What happened to conditions of pods that say what the autoscaler does about them, by result: written, " +
+			"unchanged, gone (or the pod has a node), failed, dropped (too many).",
 	}, []string{"result"})}
 	for _, result := range []string{written, unchanged, gone, failed, dropped} {
 		m.pods.WithLabelValues(result)

@@ -83,12 +83,14 @@ func pod(i int) *v1.Pod {
 	name := fmt.Sprint("web-", i)
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid of " + name)},
-		Status:     v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}},
+		Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse,
+			Reason: v1.PodReasonUnschedulable}}},
 	}
 }
 
 func of(pod *v1.Pod, acting bool, reason string) conditions.Notice {
-	return conditions.Notice{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Acting: acting, Reason: reason, Message: "node group spot grows"}
+	return conditions.Notice{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Acting: acting, Reason: reason,
+		Message: "node group spot grows"}
 }
 
 // says is the condition of a pod, and for how long it has had that status.

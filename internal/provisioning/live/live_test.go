@@ -44,7 +44,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	encode := func(object any) { _ = json.NewEncoder(w).Encode(object) }
 	fail := func(code int, reason metav1.StatusReason) {
 		w.WriteHeader(code)
-		encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason})
+		encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+			Reason: reason})
 	}
 	switch {
 	case s.denies != "" && strings.Contains(r.URL.Path, s.denies):
@@ -108,14 +109,16 @@ func event(of *v1.Pod, component, reason string, seconds int) v1.Event {
 	return v1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprint(of.Name, reason)},
 		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
-		Reason:         reason, Message: map[string]string{"TriggeredScaleUp": "pod triggered scale-up: [{spot 3->4 (max: 10)}]"}[reason], Source: v1.EventSource{Component: component},
+		Reason:         reason, Message: map[string]string{"TriggeredScaleUp": "pod triggered scale-up: [{spot 3->4 (max: 10)}]"}[reason],
+		Source:         v1.EventSource{Component: component},
 		FirstTimestamp: at, LastTimestamp: at,
 	}
 }
 
 func TestEventsAndStatusAreRead(t *testing.T) {
 	a, b, c := pod("shop", "a"), pod("shop", "b"), pod("shop", "c")
-	decided := pod("shop", "decided", v1.PodCondition{Type: provisioning.ConditionType, Status: v1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon)})
+	decided := pod("shop", "decided", v1.PodCondition{Type: provisioning.ConditionType, Status: v1.ConditionFalse,
+		LastTransitionTime: metav1.NewTime(noon)})
 	s := &apiServer{events: []v1.Event{
 		event(a, "cluster-autoscaler", "TriggeredScaleUp", 5),
 		event(b, "cluster-autoscaler", "TriggeredScaleUp", 5),
@@ -140,13 +143,15 @@ func TestEventsAndStatusAreRead(t *testing.T) {
 		t.Errorf("got %s, want %s", got, before)
 	}
 	const events = "/api/v1/namespaces/shop/events?involvedObject.kind=Pod,source="
-	want := []string{events + "cluster-autoscaler", events + "cluster-autoscaler", events + "cluster-autoscaler", events + "karpenter", "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"}
+	want := []string{events + "cluster-autoscaler", events + "cluster-autoscaler", events + "cluster-autoscaler", events + "karpenter",
+		"/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"}
 	if got := s.questions(); !slices.Equal(got, want) {
 		t.Errorf("asked %q, want %q", got, want)
 	}
 
 	s.mu.Lock()
-	s.status = "time: 2026-06-01 12:00:58 +0000 UTC\nnodeGroups: [{name: spot, scaleUp: {status: Backoff, lastTransitionTime: \"2026-06-01T12:00:50Z\"}}]"
+	s.status = "time: 2026-06-01 12:00:58 +0000 UTC\nnodeGroups: [{name: spot, scaleUp: {status: Backoff, " +
+		"lastTransitionTime: \"2026-06-01T12:00:50Z\"}}]"
 	s.mu.Unlock()
 	clock.SetTime(clock.Now().Add(live.MaxAge - time.Second))
 	if got := ask(); got != before || len(s.questions()) > 0 {
@@ -162,7 +167,8 @@ func TestEventsAndStatusAreRead(t *testing.T) {
 func TestNothingIsReadWhileNoPodWaits(t *testing.T) {
 	s := &apiServer{}
 	r, _ := start(t, s)
-	decided := pod("shop", "a", v1.PodCondition{Type: provisioning.ConditionType, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)})
+	decided := pod("shop", "a", v1.PodCondition{Type: provisioning.ConditionType, Status: v1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(noon)})
 	bound := pod("shop", "b")
 	bound.Spec.NodeName = "n"
 	got, err := r.ScaleUps(t.Context(), []*v1.Pod{decided, bound})
@@ -201,7 +207,8 @@ func TestPodsAreKeptWhileNothingCanBeRead(t *testing.T) {
 
 func TestAStatusThatIsNotUnderstoodLeavesTheEvents(t *testing.T) {
 	a, b := pod("shop", "a"), pod("shop", "b")
-	s := &apiServer{status: "Cluster-autoscaler status at 2018-07-25", events: []v1.Event{event(a, "cluster-autoscaler", "NotTriggerScaleUp", 5)}}
+	s := &apiServer{status: "Cluster-autoscaler status at 2018-07-25",
+		events: []v1.Event{event(a, "cluster-autoscaler", "NotTriggerScaleUp", 5)}}
 	r, _ := start(t, s)
 	for range 2 {
 		got, err := r.ScaleUps(t.Context(), []*v1.Pod{a, b})

@@ -128,7 +128,8 @@ func (g *Guard) judge(r *http.Request) answer {
 
 // ask asks the API server.
 func (g *Guard) ask(ctx context.Context, token string, q question) (answer, error) {
-	who, err := g.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	who, err := g.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}},
+		metav1.CreateOptions{})
 	if err != nil {
 		return answer{}, failure("asking whose a token is", err)
 	}

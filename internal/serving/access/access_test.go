@@ -44,13 +44,15 @@ func (a *authority) client() *fake.Clientset {
 			for _, name := range a.users {
 				if review.Spec.Token == name {
 					review.Status.Authenticated = true
-					review.Status.User = authenticationv1.UserInfo{Username: name, UID: "uid of " + name, Groups: []string{"people"}, Extra: map[string]authenticationv1.ExtraValue{"from": {"here"}}}
+					review.Status.User = authenticationv1.UserInfo{Username: name, UID: "uid of " + name, Groups: []string{"people"},
+						Extra: map[string]authenticationv1.ExtraValue{"from": {"here"}}}
 				}
 			}
 			return true, review, nil
 		case *authorizationv1.SubjectAccessReview:
 			s := review.Spec
-			known := s.UID == "uid of "+s.User && len(s.Groups) == 1 && s.Groups[0] == "people" && len(s.Extra["from"]) == 1 && s.ResourceAttributes == nil
+			known := s.UID == "uid of "+s.User && len(s.Groups) == 1 && s.Groups[0] == "people" && len(s.Extra["from"]) == 1 &&
+				s.ResourceAttributes == nil
 			review.Status.Allowed = known && s.NonResourceAttributes.Verb == "get" && s.NonResourceAttributes.Path == a.readers[s.User]
 			return true, review, nil
 		}
@@ -134,13 +136,16 @@ func TestAnswersAreKeptForAWhile(t *testing.T) {
 // A client that cannot be checked is refused, the reason is reported, and the next request is
 // checked again.
 func TestAReviewThatFails(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "", errors.New("not yours"))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "",
+		errors.New("not yours"))
 	for name, test := range map[string]struct {
 		fails error
 		on    string
 		want  string
 	}{
-		"no right":        {forbidden, "", "asking whose a token is: tokenreviews.authentication.k8s.io is forbidden: not yours: bind the ClusterRole system:auth-delegator to this user"},
+		"no right": {forbidden, "",
+			"asking whose a token is: tokenreviews.authentication.k8s.io is forbidden: not yours: bind the ClusterRole " +
+				"system:auth-delegator to this user"},
 		"not reachable":   {errors.New("connection refused"), "", "asking whose a token is: connection refused"},
 		"the second only": {errors.New("connection refused"), "subjectaccessreviews", "asking what prometheus may do: connection refused"},
 	} {

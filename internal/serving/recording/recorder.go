@@ -103,7 +103,8 @@ func prepare(file *os.File) error {
 }
 
 func newRecorder(file io.WriteCloser, o Options) *Recorder {
-	r := &Recorder{file: file, clock: cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{}), limit: cmp.Or(o.MaxQueued, DefaultMaxQueued), queue: make(chan *entry, maxQueuedCalls), done: make(chan struct{})}
+	r := &Recorder{file: file, clock: cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{}), limit: cmp.Or(o.MaxQueued, DefaultMaxQueued),
+		queue: make(chan *entry, maxQueuedCalls), done: make(chan struct{})}
 	r.start = r.clock.Now()
 	for i := range r.report {
 		r.report[i] = once(o.Report)

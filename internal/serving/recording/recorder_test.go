@@ -89,7 +89,8 @@ func TestFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 	lines := strings.Split(strings.TrimSpace(full.text.String()), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[2], `"request":"last"`) || len(told) != 1 || !strings.Contains(told[0].Error(), "no space left") {
+	if len(lines) != 3 || !strings.Contains(lines[2], `"request":"last"`) || len(told) != 1 ||
+		!strings.Contains(told[0].Error(), "no space left") {
 		t.Errorf("told %v, written\n%s", told, full.text.String())
 	}
 }

@@ -43,7 +43,8 @@ func (c cloud) NodeGroups(context.Context, *externalgrpcpb.NodeGroupsRequest) (*
 	return &externalgrpcpb.NodeGroupsResponse{NodeGroups: []*externalgrpcpb.NodeGroup{{Id: "a", MaxSize: 9, Debug: "line\nfeed"}}}, nil
 }
 
-func (cloud) NodeGroupTargetSize(_ context.Context, r *externalgrpcpb.NodeGroupTargetSizeRequest) (*externalgrpcpb.NodeGroupTargetSizeResponse, error) {
+func (cloud) NodeGroupTargetSize(_ context.Context,
+	r *externalgrpcpb.NodeGroupTargetSizeRequest) (*externalgrpcpb.NodeGroupTargetSizeResponse, error) {
 	return nil, status.Errorf(codes.NotFound, "no group %q", r.GetId())
 }
 
@@ -78,8 +79,10 @@ func TestRecordsCalls(t *testing.T) {
 	want := []string{
 		`{"method":"cut o`,
 		`{"method":"` + service + `NodeGroups","request":{},"response":{"nodeGroups":[{"id":"a","maxSize":9,"debug":"line\nfeed"}]},"t":0}`,
-		`{"method":"` + service + `NodeGroupTargetSize","request":{"id":"<b>"},"error":{"code":"NotFound","message":"no group \"\u003cb\u003e\""},"t":0.25}`,
-		`{"method":"` + service + `Refresh","request":{},"error":{"code":"DeadlineExceeded","message":"too slow: context deadline exceeded"},"t":0.25}`,
+		`{"method":"` + service +
+			`NodeGroupTargetSize","request":{"id":"<b>"},"error":{"code":"NotFound","message":"no group \"\u003cb\u003e\""},"t":0.25}`,
+		`{"method":"` + service +
+			`Refresh","request":{},"error":{"code":"DeadlineExceeded","message":"too slow: context deadline exceeded"},"t":0.25}`,
 	}
 	// The JSON of protocol buffers has blanks in places that change from build to build.
 	got := strings.Split(strings.NewReplacer(", ", ",", `": `, `":`).Replace(strings.TrimSuffix(string(text), "\n")), "\n")
@@ -95,7 +98,8 @@ func TestRecordsCalls(t *testing.T) {
 // serveCalls has a server with the recorder answer one call of each kind.
 func serveCalls(t *testing.T, recorder *recording.Recorder, c *clocktesting.FakeClock) {
 	t.Helper()
-	server, err := serving.Listen(t.Context(), "127.0.0.1:0", serving.Options{GRPC: []grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}})
+	server, err := serving.Listen(t.Context(), "127.0.0.1:0",
+		serving.Options{GRPC: []grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +140,10 @@ func TestAfterClose(t *testing.T) {
 	if err := recorder.Close(); err != nil {
 		t.Error(err)
 	}
-	answer, err := recorder.Intercept(t.Context(), &externalgrpcpb.RefreshRequest{}, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) {
-		return &externalgrpcpb.RefreshResponse{}, nil
-	})
+	answer, err := recorder.Intercept(t.Context(), &externalgrpcpb.RefreshRequest{}, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"},
+		func(context.Context, any) (any, error) {
+			return &externalgrpcpb.RefreshResponse{}, nil
+		})
 	if text, unread := os.ReadFile(name); err != nil || answer == nil || unread != nil || len(text) > 0 {
 		t.Errorf("answer %v, error %v, written %s, %v", answer, err, text, unread)
 	}
@@ -166,16 +171,18 @@ func TestMemoryOfLargeCalls(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begin := time.Now()
-	_, _ = recorder.Intercept(t.Context(), request, &grpc.UnaryServerInfo{FullMethod: grpcexpanderpb.Expander_BestOptions_FullMethodName}, func(context.Context, any) (any, error) {
-		return nil, errors.New("refused")
-	})
+	_, _ = recorder.Intercept(t.Context(), request, &grpc.UnaryServerInfo{FullMethod: grpcexpanderpb.Expander_BestOptions_FullMethodName},
+		func(context.Context, any) (any, error) {
+			return nil, errors.New("refused")
+		})
 	took := time.Since(begin)
 	if err := recorder.Close(); err != nil {
 		t.Error(err)
 	}
 	runtime.ReadMemStats(&after)
 	allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
-	t.Logf("%d MiB: the call took %v longer, %v until it was written, %d MiB allocated", proto.Size(request)>>20, took, time.Since(begin), allocated)
+	t.Logf("%d MiB: the call took %v longer, %v until it was written, %d MiB allocated", proto.Size(request)>>20, took, time.Since(begin),
+		allocated)
 	if allocated > 200 {
 		t.Errorf("%d MiB allocated", allocated)
 	}

@@ -37,7 +37,8 @@ const (
 
 // paints are how the page paints what has a role.
 var paints = map[int64]string{
-	roleInk: "var(--ink)", roleGrid: "var(--grid)", roleEdge: "var(--edge)", roleLine: "var(--line)", roleFault: "url(#fault)", roleStrip: "var(--fault)",
+	roleInk: "var(--ink)", roleGrid: "var(--grid)", roleEdge: "var(--edge)", roleLine: "var(--line)", roleFault: "url(#fault)",
+	roleStrip: "var(--fault)",
 }
 
 // looks is the number of patterns; the last one is for the rest.

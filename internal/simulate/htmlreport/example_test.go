@@ -20,7 +20,8 @@ func ExampleWrite() {
 		End:  metav1.Duration{Duration: time.Minute},
 		Sets: [][]string{{"a", "b"}},
 		Groups: []v1alpha1.GroupReport{
-			{Name: "a", Zone: "x", Before: 1, After: 2, Sizes: []v1alpha1.GroupSize{{Target: 1, Ready: 1}, {At: metav1.Duration{Duration: time.Minute}, Target: 2, Ready: 1}}},
+			{Name: "a", Zone: "x", Before: 1, After: 2,
+				Sizes: []v1alpha1.GroupSize{{Target: 1, Ready: 1}, {At: metav1.Duration{Duration: time.Minute}, Target: 2, Ready: 1}}},
 			{Name: "b", Zone: "y", Before: 1, After: 1, Ready: 1},
 		},
 		History: []v1alpha1.HistoryRow{{Running: 2, Nodes: 2}},

@@ -43,21 +43,27 @@ func fleet(groups, events int) *v1alpha1.ScenarioReport {
 	}
 	for e := range events {
 		at := after(e)
-		row := v1alpha1.TimelineRow{At: at, What: v1alpha1.RowScaleUp, Text: "groups grew, levelled over their zones (9 nodes for 27 pods)", Nodes: 9, Pods: 27}
-		row.ScaleUp = &v1alpha1.ScaleUpReport{Asked: 9, Needed: 9, Expander: []v1alpha1.ExpanderStep{{Strategy: "least-waste", Options: 300, Kept: 1, Figure: "12.50 % wasted (cpu 12.50 %, memory 12.50 %)"}}}
+		row := v1alpha1.TimelineRow{At: at, What: v1alpha1.RowScaleUp, Text: "groups grew, levelled over their zones (9 nodes for 27 pods)",
+			Nodes: 9, Pods: 27}
+		row.ScaleUp = &v1alpha1.ScaleUpReport{Asked: 9, Needed: 9,
+			Expander: []v1alpha1.ExpanderStep{{Strategy: "least-waste", Options: 300, Kept: 1,
+				Figure: "12.50 % wasted (cpu 12.50 %, memory 12.50 %)"}}}
 		set := e * 7 % len(s.Sets)
 		for i := set * 3; i < min(set*3+3, groups); i++ {
 			g := &s.Groups[i]
 			from, to := g.After, g.After+1
 			g.After, g.Ordered = to, g.Ordered+1
-			g.Sizes = append(g.Sizes, v1alpha1.GroupSize{At: at, Target: to, Ready: from}, v1alpha1.GroupSize{At: after(e + 1), Target: to, Ready: to})
+			g.Sizes = append(g.Sizes, v1alpha1.GroupSize{At: at, Target: to, Ready: from},
+				v1alpha1.GroupSize{At: after(e + 1), Target: to, Ready: to})
 			row.Groups = append(row.Groups, v1alpha1.GroupChange{Name: g.Name, Nodes: 1, From: &from, To: &to, Reason: g.Why})
 			row.ScaleUp.Chosen = g.Name
 		}
-		s.Timeline = append(s.Timeline, row, v1alpha1.TimelineRow{At: at, What: v1alpha1.RowNodesReady, Text: "9 nodes ready"}, v1alpha1.TimelineRow{At: at, What: v1alpha1.RowBound, Text: "27 pods bound, 0 pending"})
+		s.Timeline = append(s.Timeline, row, v1alpha1.TimelineRow{At: at, What: v1alpha1.RowNodesReady, Text: "9 nodes ready"},
+			v1alpha1.TimelineRow{At: at, What: v1alpha1.RowBound, Text: "27 pods bound, 0 pending"})
 		s.History = append(s.History, v1alpha1.HistoryRow{At: at, Pending: e % 40, Running: e, Nodes: e, Unevenness: e % 3, CostPerHour: "3"})
 	}
-	s.Faults = []v1alpha1.FaultReport{{Kind: v1alpha1.FaultOutage, Mode: v1alpha1.OutageUnready, Zones: []string{"eu-west-1a"}, FaultWindow: v1alpha1.FaultWindow{From: after(events / 3)}}}
+	s.Faults = []v1alpha1.FaultReport{{Kind: v1alpha1.FaultOutage, Mode: v1alpha1.OutageUnready, Zones: []string{"eu-west-1a"},
+		FaultWindow: v1alpha1.FaultWindow{From: after(events / 3)}}}
 	return r
 }
 
@@ -73,8 +79,9 @@ func pageOf(t testing.TB, results ...htmlreport.Result) string {
 // compared is a comparison of two reports, as far as the page looks at it.
 func compared(a, b *v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
 	return &v1alpha1.ScenarioComparison{ObjectMeta: a.ObjectMeta, Status: v1alpha1.ScenarioComparisonStatus{
-		Options:  []v1alpha1.ChangedOption{{Name: "expander", Changed: []byte(`"price"`)}},
-		Figures:  []v1alpha1.ComparedFigure{{Name: "nodesOrdered", Baseline: "4", Changed: "6", Difference: "2"}, {Name: "costTotal", Baseline: "4", Changed: "3.5", Difference: "-0.5"}},
+		Options: []v1alpha1.ChangedOption{{Name: "expander", Changed: []byte(`"price"`)}},
+		Figures: []v1alpha1.ComparedFigure{{Name: "nodesOrdered", Baseline: "4", Changed: "6", Difference: "2"},
+			{Name: "costTotal", Baseline: "4", Changed: "3.5", Difference: "-0.5"}},
 		Baseline: a.Status, Changed: b.Status,
 	}}
 }
@@ -145,7 +152,8 @@ func TestPageIsAccessible(t *testing.T) {
 		switch {
 		case strings.HasPrefix(attribute(n, "class"), "chart"):
 			pictures++
-			if attribute(n, "role") != "img" || len(children(n, "title")) != 1 || len(children(n, "desc")) != 1 || len(children(n.Parent.Parent, "details")) != 1 {
+			if attribute(n, "role") != "img" || len(children(n, "title")) != 1 || len(children(n, "desc")) != 1 ||
+				len(children(n.Parent.Parent, "details")) != 1 {
 				t.Errorf("picture %s lacks a role, a title, a description or a table", attribute(n, "aria-labelledby"))
 			}
 		case n.Data == "svg" && attribute(n, "aria-hidden") != "true":
@@ -201,7 +209,8 @@ func TestContrast(t *testing.T) {
 			colors[c[1]] = c[2]
 		}
 		for _, ground := range []string{"paper", "card"} {
-			for name, least := range map[string]float64{"ink": 4.5, "dim": 4.5, "accent": 4.5, "good": 4.5, "bad": 4.5, "edge": 3, "line": 3, "fault": 3} {
+			for name, least := range map[string]float64{"ink": 4.5, "dim": 4.5, "accent": 4.5, "good": 4.5, "bad": 4.5, "edge": 3, "line": 3,
+				"fault": 3} {
 				if got := contrast(colors[name], colors[ground]); got < least {
 					t.Errorf("theme %d: %s on %s has a contrast of %.2f, at least %.1f", i, name, ground, got, least)
 				}
@@ -237,7 +246,8 @@ func TestAnythingIsEscaped(t *testing.T) {
 		return count
 	}
 	plain := elements("plain")
-	for _, text := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</svg></style><b>`, `' style="fill:#000001`, "{{.}} & ]]>", "zone #000001 $x^2$", "a\nb\tc", "🚢ΩЖ", strings.Repeat("long", 3000)} {
+	for _, text := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</svg></style><b>`, `' style="fill:#000001`,
+		"{{.}} & ]]>", "zone #000001 $x^2$", "a\nb\tc", "🚢ΩЖ", strings.Repeat("long", 3000)} {
 		if got := elements(text); fmt.Sprint(got) != fmt.Sprint(plain) {
 			t.Errorf("%.40q: elements %v, want %v", text, got, plain)
 		}
@@ -280,7 +290,8 @@ func TestDegenerateReports(t *testing.T) {
 		many.Status.Groups[i].Zone = fmt.Sprintf("zone-%02d", i)
 	}
 	early := fleet(3, 3)
-	early.Status.Faults = slices.Repeat([]v1alpha1.FaultReport{{Kind: v1alpha1.FaultCall, Methods: []string{"IncreaseSize"}}, {Kind: v1alpha1.FaultStockOut, FaultWindow: v1alpha1.FaultWindow{From: after(600)}}}, 9)
+	early.Status.Faults = slices.Repeat([]v1alpha1.FaultReport{{Kind: v1alpha1.FaultCall, Methods: []string{"IncreaseSize"}},
+		{Kind: v1alpha1.FaultStockOut, FaultWindow: v1alpha1.FaultWindow{From: after(600)}}}, 9)
 	for name, r := range map[string]*v1alpha1.ScenarioReport{"empty": {}, "many zones": many, "many faults": early} {
 		page := pageOf(t, htmlreport.Result{Report: r})
 		if again := pageOf(t, htmlreport.Result{Report: r}); again != page {
@@ -311,10 +322,12 @@ func TestAComparisonOfSeveralRuns(t *testing.T) {
 	small := fleet(3, 9)
 	c := compared(small, small)
 	c.Status.Options = []v1alpha1.ChangedOption{{
-		Name: "autoscaler", Baseline: json.RawMessage(`"stock"`), Changed: json.RawMessage(`"linked"`), Further: []json.RawMessage{json.RawMessage(`"sidecar"`)},
+		Name: "autoscaler", Baseline: json.RawMessage(`"stock"`), Changed: json.RawMessage(`"linked"`),
+		Further: []json.RawMessage{json.RawMessage(`"sidecar"`)},
 	}}
 	c.Status.Further = []v1alpha1.ScenarioReportStatus{small.Status}
-	c.Status.Figures = []v1alpha1.ComparedFigure{{Name: "nodesOrdered", Baseline: "31", Changed: "15", Difference: "-16", Further: []json.Number{"21"}}}
+	c.Status.Figures = []v1alpha1.ComparedFigure{{Name: "nodesOrdered", Baseline: "31", Changed: "15", Difference: "-16",
+		Further: []json.Number{"21"}}}
 	page := pageOf(t, htmlreport.Result{Comparison: c})
 	for _, want := range []string{
 		`<th scope="col" class="n">stock</th><th scope="col" class="n">linked</th><th scope="col" class="n">sidecar</th>`,
@@ -333,7 +346,8 @@ func TestAComparisonOfSeveralRuns(t *testing.T) {
 func TestSizeBeforeTheFirstScaleUp(t *testing.T) {
 	r := &v1alpha1.ScenarioReport{}
 	r.Status.End.Duration = time.Minute
-	r.Status.Groups = []v1alpha1.GroupReport{{Name: "a", Before: 2, After: 5, Sizes: []v1alpha1.GroupSize{{Target: 2, Ready: 2}, {Target: 5, Ready: 2}}}}
+	r.Status.Groups = []v1alpha1.GroupReport{{Name: "a", Before: 2, After: 5,
+		Sizes: []v1alpha1.GroupSize{{Target: 2, Ready: 2}, {Target: 5, Ready: 2}}}}
 	page := pageOf(t, htmlreport.Result{Report: r})
 	if want := "From 2 nodes at the start to 5 at the end, at most 5 after 0."; !strings.Contains(page, want) {
 		t.Errorf("does not say %q", want)

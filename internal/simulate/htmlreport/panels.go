@@ -162,7 +162,8 @@ func (b *builder) overTime() ([]panel, error) {
 		{"nodes", "Nodes by zone", "Target sizes of all node groups.", func(s *v1alpha1.ScenarioReportStatus) drawing {
 			return drawing{layers: b.zones.byZone(s.Groups), lines: readyLine(s.Groups), width: wide, height: high, unit: "nodes"}
 		}},
-		{"pending", "Pending pods", "Pods that wait for a node.", history("pending pods", "pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) })},
+		{"pending", "Pending pods", "Pods that wait for a node.",
+			history("pending pods", "pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) })},
 		{"unevenness", "Unevenness", "Largest less smallest group, of the set that is worst at that moment.",
 			history("nodes apart", "nodes", 1, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Unevenness) })},
 	}
@@ -171,11 +172,12 @@ func (b *builder) overTime() ([]panel, error) {
 			cost, _ := r.CostPerHour.Float64() // empty is nothing
 			return cost
 		})
-		panels = append(panels, wanted{"cost", "Cost per hour", "Of the machines that run and have a price.", func(s *v1alpha1.ScenarioReportStatus) drawing {
-			d := cost(s)
-			d.fractions = true
-			return d
-		}})
+		panels = append(panels, wanted{"cost", "Cost per hour", "Of the machines that run and have a price.",
+			func(s *v1alpha1.ScenarioReportStatus) drawing {
+				d := cost(s)
+				d.fractions = true
+				return d
+			}})
 	}
 	var all []panel
 	for _, w := range panels {
@@ -270,7 +272,8 @@ func (b *builder) facetPanels() ([]panel, *table, error) {
 func members(s *v1alpha1.ScenarioReportStatus, names []string) []v1alpha1.GroupReport {
 	var all []v1alpha1.GroupReport
 	for _, name := range names {
-		at, found := slices.BinarySearchFunc(s.Groups, name, func(g v1alpha1.GroupReport, name string) int { return strings.Compare(g.Name, name) })
+		at, found := slices.BinarySearchFunc(s.Groups, name,
+			func(g v1alpha1.GroupReport, name string) int { return strings.Compare(g.Name, name) })
 		if found {
 			all = append(all, s.Groups[at])
 		}

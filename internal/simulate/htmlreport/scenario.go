@@ -58,7 +58,8 @@ func optionValue(value json.RawMessage) string {
 // figure is a row of the comparison. Its change is also shown by a sign, so that it is visible
 // without colours.
 func figure(f v1alpha1.ComparedFigure) figureView {
-	v := figureView{Name: words(f.Name), Baseline: f.Baseline.String(), Changed: f.Changed.String(), Difference: f.Difference.String(), Change: "same"}
+	v := figureView{Name: words(f.Name), Baseline: f.Baseline.String(), Changed: f.Changed.String(), Difference: f.Difference.String(),
+		Change: "same"}
 	for _, n := range f.Further {
 		v.Further = append(v.Further, n.String())
 	}

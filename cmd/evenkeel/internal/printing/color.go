@@ -39,7 +39,8 @@ type choice struct {
 
 func (c *choice) addTo(cmd *cobra.Command, flags *pflag.FlagSet, name, short, usage string) {
 	flags.VarP(c, name, short, usage+strings.Join(c.allowed, ", "))
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed,
+		cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 }
 
 func (c *choice) String() string { return c.value }

@@ -41,12 +41,15 @@ func TestTables(t *testing.T) {
 		want string
 	}{
 		{"table", nil, "First\nNAME           SIZE\na              1\nlong\\tname\\n   <none>\nlook here\nby the way\n\n" +
-			"Second\nNAME           SIZE\na              1\nlong\\tname\\n   <none>\n\nNAME           SIZE\na              1\nlong\\tname\\n   <none>\n"},
+			"Second\nNAME           SIZE\na              1\nlong\\tname\\n   <none>\n\nNAME           SIZE\na              " +
+			"1\nlong\\tname\\n   <none>\n"},
 		{"no headers", []string{"--no-headers", "--color=always"}, "a              1\nlong\\tname\\n   <none>\n\n" +
 			"a              1\nlong\\tname\\n   <none>\n\na              1\nlong\\tname\\n   <none>\n"},
-		{"wide, in colour", []string{"-o", "wide", "--color=always"}, "\x1b[1mFirst\x1b[0m\nNAME           SIZE     ZONE\na              1        z\nlong\\tname\\n   <none>   y\n" +
-			"\x1b[33mlook here\x1b[0m\nby the way\n\n\x1b[1mSecond\x1b[0m\nNAME           SIZE     ZONE\na              1        z\nlong\\tname\\n   <none>   y\n\n" +
-			"NAME           SIZE     ZONE\na              1        z\nlong\\tname\\n   <none>   y\n"},
+		{"wide, in colour", []string{"-o", "wide", "--color=always"},
+			"\x1b[1mFirst\x1b[0m\nNAME           SIZE     ZONE\na              1        z\nlong\\tname\\n   <none>   y\n" +
+				"\x1b[33mlook here\x1b[0m\nby the way\n\n\x1b[1mSecond\x1b[0m\nNAME           SIZE     ZONE\na              1       " +
+				" z\nlong\\tname\\n   <none>   y\n\n" +
+				"NAME           SIZE     ZONE\na              1        z\nlong\\tname\\n   <none>   y\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer

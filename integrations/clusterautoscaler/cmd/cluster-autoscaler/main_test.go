@@ -75,7 +75,8 @@ func TestResourceAllocationIsAligned(t *testing.T) {
 	for _, gate := range []bool{true, false} {
 		for _, flag := range []bool{true, false} {
 			gates := featuregate.NewFeatureGate()
-			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{features.DynamicResourceAllocation: {Default: gate, PreRelease: featuregate.Beta}}); err != nil {
+			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{features.DynamicResourceAllocation: {Default: gate,
+				PreRelease: featuregate.Beta}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := alignResourceAllocation(gates, flag); err != nil || gates.Enabled(features.DynamicResourceAllocation) != flag {
