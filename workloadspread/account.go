@@ -17,56 +17,19 @@ import (
 // workload has no need of another one.
 const onItsWay = 3 * time.Second
 
-// quietFor and countWithin bound how long pods that were admitted wait to be counted: see CountAt.
-const quietFor, countWithin = 2 * time.Second, 10 * time.Second
-
 // Expiry is when the first of the pods that were admitted does not count as such any more; zero if there
 // is none.
-func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadStatus) time.Time {
-	first, _ := admitted(status)
-	if first.IsZero() {
-		return first
-	}
-	return first.Add(creatingTimeout(spec))
-}
-
-// CountAt is when the pods that were admitted are counted: once no other one has been admitted for a moment, so that
-// one write of the status counts all pods of a burst, but some seconds after the first of them at the latest. It is
-// zero if nothing waits for that: in a rollout pods leave as others come, those of an adaptive WorkloadSpread may have
-// to move on, and times in the future are those of another clock.
-func CountAt(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadStatus, now time.Time) time.Time {
-	first, last := admitted(status)
-	revisions := 0
-	for _, row := range status.VersionedSubsetStatuses {
-		if slices.ContainsFunc(row, func(c v1alpha1.WorkloadSubsetCount) bool { return usedBy(c) > 0 }) {
-			revisions++
-		}
-	}
-	if first.IsZero() || last.After(now) || revisions > 1 || spec.ScheduleStrategy.Type == v1alpha1.ScheduleAdaptive {
-		return time.Time{}
-	}
-	quiet, latest := last.Add(quietFor), first.Add(min(countWithin, creatingTimeout(spec)))
-	if latest.Before(quiet) {
-		return latest
-	}
-	return quiet
-}
-
-// admitted is when the first and the last of the pods were admitted that are not counted yet; zero if there are none.
-func admitted(status *v1alpha1.WorkloadSpreadStatus) (first, last time.Time) {
+func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadStatus) (first time.Time) {
 	for _, row := range status.VersionedSubsetStatuses {
 		for i := range row {
 			for _, at := range row[i].CreatingPods {
-				if first.IsZero() || at.Time.Before(first) {
-					first = at.Time
-				}
-				if at.After(last) {
-					last = at.Time
+				if end := at.Add(creatingTimeout(spec)); first.IsZero() || end.Before(first) {
+					first = end
 				}
 			}
 		}
 	}
-	return first, last
+	return first
 }
 
 func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {

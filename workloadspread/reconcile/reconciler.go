@@ -62,10 +62,6 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the WorkloadSpread: %w", err)
 	}
-	now := r.clock.Now()
-	if at := workloadspread.CountAt(&s.Spec, &s.Status, now); s.Status.ObservedGeneration == s.Generation && now.Before(at) {
-		return passes.At(now, at), nil
-	}
 	lap := passes.Stopwatch(r.clock, r.metrics.phases)
 	found, err := r.observe(ctx, &s)
 	if err != nil {
@@ -102,8 +98,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	next := []time.Time{d.Next} // a pass may be needed even if nothing happens before
-	if now = r.clock.Now(); found.poll > 0 {
+	now, next := r.clock.Now(), []time.Time{d.Next} // a pass may be needed even if nothing happens before
+	if found.poll > 0 {
 		next = append(next, now.Add(found.poll))
 	}
 	if overtaken {

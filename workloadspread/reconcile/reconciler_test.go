@@ -26,7 +26,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/workloadspread"
-	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
 func node(name, zone string) *v1.Node {
@@ -377,73 +376,5 @@ func TestLongEventsAreCut(t *testing.T) {
 	b.event(spreadOver(), podhealth.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", 1024)})
 	if got := strings.TrimPrefix(b.told(), "Normal Long "); len(got) != 1024-1 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %q", len(got), got)
-	}
-}
-
-// While pods are admitted one after the other, passes wait: one write of the status counts all of them, two seconds
-// after the last one, but ten seconds after the first one at the latest. Neither a change of the spec nor a rollout nor an
-// adaptive WorkloadSpread waits.
-func TestPodsOfABurstAreCountedTogether(t *testing.T) {
-	b := newHarness(t, append(deployed(30), spreadOver(subset("a", "40"), subset("b", "")))...)
-	b.mustPass()
-	n := 0
-	admit := func() {
-		t.Helper()
-		n++
-		pod := replica(n, "r1", "a")
-		if _, err := b.store.Update(t.Context(), spreadKey, func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus,
-			bool, error) {
-			state := workloadspread.State{Spec: &s.Spec, Status: &s.Status, Now: b.clock.Now(),
-				Workload: workloadspread.Workload{Found: true, Replicas: 30, Revision: "r1"}}
-			a := workloadspread.Admit(state, workloadspread.NewPod{ID: pod.Name, Revision: "r1"})
-			return a.Status, a.Changed, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.server.Create(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
-	}
-	after := func(d time.Duration) (counted, waiting int) {
-		t.Helper()
-		b.clock.SetTime(b.clock.Now().Add(d))
-		b.mustPass()
-		count := b.get().Status.VersionedSubsetStatuses["r1"][0]
-		return int(count.Replicas), len(count.CreatingPods)
-	}
-	for second := range 10 {
-		admit()
-		if counted, waiting := after(time.Second); second < 9 && (counted != 0 || waiting != n) || second == 9 && (counted != n || waiting != 0) {
-			t.Errorf("%d s after the first pod %d are counted, and %d wait", second+1, counted, waiting)
-		}
-	}
-	admit()
-	if counted, waiting := after(time.Second); counted != n-1 || waiting != 1 {
-		t.Errorf("a second after the last pod %d are counted, and %d wait", counted, waiting)
-	}
-	if counted, waiting := after(time.Second); counted != n || waiting != 0 {
-		t.Errorf("two seconds after the last pod %d are counted, and %d wait", counted, waiting)
-	}
-	for what, change := range map[string]func(*v1alpha1.WorkloadSpread){
-		"a changed spec": func(s *v1alpha1.WorkloadSpread) { s.Generation++ },
-		"a rollout": func(s *v1alpha1.WorkloadSpread) {
-			s.Status.VersionedSubsetStatuses["r0"] = []v1alpha1.WorkloadSubsetCount{{Name: "a", Replicas: 1}}
-			if err := b.server.Status().Update(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"an adaptive one": func(s *v1alpha1.WorkloadSpread) {
-			s.Spec.ScheduleStrategy.Type = v1alpha1.ScheduleAdaptive
-		},
-	} {
-		admit()
-		s := b.get()
-		change(s)
-		if err := b.server.Update(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		if counted, waiting := after(0); counted != n || waiting != 0 {
-			t.Errorf("%s: %d are counted, and %d wait", what, counted, waiting)
-		}
 	}
 }
