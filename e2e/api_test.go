@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
@@ -17,9 +16,6 @@ func TestAPI(t *testing.T) {
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)
-	until(ctx, t, "all kinds are served", func() bool {
-		return c.List(ctx, &v1alpha1.FederatedReplicaSetList{}) == nil && c.List(ctx, &v1alpha1.WorkloadSpreadList{}) == nil
-	})
 	t.Run("Balancer", func(t *testing.T) {
 		t.Run("samples", func(t *testing.T) { acceptedSamples(ctx, t, c) })
 		t.Run("accepted", func(t *testing.T) { acceptedBalancers(ctx, t, c) })

@@ -37,7 +37,11 @@ func balancerClient(ctx context.Context, t *testing.T, plane *controlplane.Contr
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(ctx, t, "Balancers are served", func() bool { return c.List(ctx, &v1alpha1.BalancerList{}) == nil })
+	kinds := []client.ObjectList{&v1alpha1.BalancerList{}, &v1alpha1.FederatedReplicaSetList{}, &v1alpha1.MemberClusterList{},
+		&v1alpha1.WorkloadSpreadList{}}
+	until(ctx, t, "all kinds are served", func() bool {
+		return !slices.ContainsFunc(kinds, func(kind client.ObjectList) bool { return c.List(ctx, kind) != nil })
+	})
 	return c
 }
 

@@ -45,7 +45,6 @@ func TestWorkloadSpreadAdmission(t *testing.T) {
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)
-	until(ctx, t, "WorkloadSpreads are served", func() bool { return c.List(ctx, &v1alpha1.WorkloadSpreadList{}) == nil })
 	w := &admissionWorld{Client: c, t: t, plane: plane}
 	w.prepare(ctx)
 	w.serve(ctx)
