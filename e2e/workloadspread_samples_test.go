@@ -95,12 +95,6 @@ func (w *spreadCluster) sample(ctx context.Context, t *testing.T, file string) {
 			var all v1.PodList
 			return m.List(ctx, &all, client.InNamespace(namespace)) == nil && len(all.Items) == len(m.replicas(ctx, t))
 		})
-		until(ctx, t, "the status of "+namespace+" counts its pods", func() bool {
-			o, pods := &v1alpha1.WorkloadSpread{}, m.runningIn(ctx, t)
-			err := m.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
-			return err == nil && !slices.ContainsFunc(o.Status.SubsetStatuses,
-				func(s v1alpha1.WorkloadSubsetStatus) bool { return int(s.Replicas) != pods[s.Name] })
-		})
 	}
 	if err := m.Delete(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
