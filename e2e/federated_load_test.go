@@ -428,7 +428,7 @@ func (l *load) latest(ctx context.Context, t *testing.T, clusters []string, key 
 	return last
 }
 
-func (l *load) replicas(more int32) int32 { return (loadEach + more) * int32(len(l.names)) } //nolint:gosec // a few
+func (l *load) replicas(more int32) int32 { return (loadEach + more) * int32(len(l.names)) } // a few
 
 // ask asks for more replicas in every cluster than there are pods.
 func (l *load) ask(ctx context.Context, f *v1alpha1.FederatedReplicaSet, more int32) error {
@@ -442,7 +442,7 @@ func (l *load) exact(ctx context.Context, t *testing.T) (last time.Time) {
 	t.Helper()
 	want := map[types.NamespacedName]int32{}
 	for _, f := range l.objects {
-		want[client.ObjectKeyFromObject(f)] = *f.Spec.Replicas / int32(len(l.names)) //nolint:gosec // a few
+		want[client.ObjectKeyFromObject(f)] = *f.Spec.Replicas / int32(len(l.names)) // a few
 	}
 	for _, name := range l.names {
 		at, err := l.sizes[name].await(ctx, want)

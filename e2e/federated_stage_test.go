@@ -242,7 +242,7 @@ func (s *stage) apportioned(ctx context.Context, t *testing.T, capacities map[st
 	}
 	var runs []int32
 	for _, target := range result.Targets {
-		runs = append(runs, int32(target.Replicas)) //nolint:gosec // a few
+		runs = append(runs, int32(target.Replicas)) // a few
 	}
 	if got := slices.Sorted(slices.Values(runs)); !slices.Equal(got, slices.Sorted(slices.Values(documented))) {
 		t.Errorf("apportion says %v, documented is %v", runs, documented)

@@ -108,7 +108,7 @@ func addRun(t *testing.T, path string, s *v1alpha1.Scenario, mode simulate.Mode,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil { //nolint:gosec // testdata
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil { // testdata
 		t.Fatal(err)
 	}
 }

@@ -242,7 +242,7 @@ func (l *creations) end() {
 // servedBy is the certificate that a controller presents.
 func servedBy(ctx context.Context, t *testing.T, address string) *x509.Certificate {
 	t.Helper()
-	//nolint:gosec // it is looked at, nothing is sent
+	// it is looked at, nothing is sent
 	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func upAndDown(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "updown", zone{"a", 110}, zone{"b", 110}, zone{"c", 110})
 	m.spread(ctx, t, m.bounded("Deployment", "a 6", "b 4", "c"))
 	m.create(ctx, t, m.web(0))
-	r := rand.New(rand.NewPCG(14, 1)) //nolint:gosec // a test
+	r := rand.New(rand.NewPCG(14, 1)) // a test
 	changes := 20
 	if testing.Short() {
 		changes = 8

@@ -105,11 +105,11 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 		}
 		results := strategy.Filter(c.config, left)
 		trail = append(trail, newStep(strategy.Name, left, results))
-		left = keptOf(left, results)
+		left = remaining(left, results)
 	}
 	if len(left) > 1 {
 		results := fewestNodes(left)
-		if fewer := keptOf(left, results); len(fewer) < len(left) {
+		if fewer := remaining(left, results); len(fewer) < len(left) {
 			trail, left = append(trail, newStep(NodesStep, left, results)), fewer
 		}
 	}
@@ -119,8 +119,8 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 	return left[0], trail, nil
 }
 
-// keptOf returns a new slice, for the caller's options are not ours to reorder.
-func keptOf(options []Option, results []Result) []Option {
+// remaining returns a new slice, for the caller's options are not ours to reorder.
+func remaining(options []Option, results []Result) []Option {
 	var left []Option
 	for i, v := range results {
 		if v.Kept {

@@ -146,7 +146,7 @@ func (c *cluster) Restart() {
 	var err error
 	p.Autoscaler, err = autoscaler.New(autoscaler.Config{
 		Clock: c.clock, Cloud: c.cloud, Connection: c.faulty(p, c.connect(c.processes)), World: c, Unreported: true,
-		Seed: c.seed + uint64(c.processes-1), Options: c.ca, //nolint:gosec // G115: not negative
+		Seed: c.seed + uint64(c.processes-1), Options: c.ca, // not negative
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -120,7 +120,7 @@ func (w *lateWorld) pass(now int) {
 	w.in.Targets, w.in.Pods = nil, 0
 	for i, l := range w.targets {
 		w.in.Targets = append(w.in.Targets, l.seen(w.in.Spec.Targets[i].Name, now))
-		w.in.Pods += int32(len(w.in.Targets[i].Pods)) //nolint:gosec // a few
+		w.in.Pods += int32(len(w.in.Targets[i].Pods)) // a few
 	}
 	w.known.observe(w.in.Targets, &podhealth.Timer{Now: w.in.Now})
 	d, err := balancer.Decide(w.in)

@@ -49,8 +49,8 @@ func toWire(request expander.Question) (*grpcexpanderpb.BestOptionsRequest, erro
 		wire.NodeBytesMap[id] = text
 	}
 	for _, o := range request.Options {
-		sent := &grpcexpanderpb.Option{NodeGroupId: o.Group, NodeCount: int32(o.NodeCount),
-			Debug: o.Debug} //nolint:gosec // G115: at most 1000 nodes
+		sent := &grpcexpanderpb.Option{NodeGroupId: o.Group, Debug: o.Debug}
+		sent.NodeCount = int32(o.NodeCount) // at most 1000 nodes
 		for _, i := range o.Pods {
 			sent.PodBytes = append(sent.PodBytes, pods[i])
 		}

@@ -179,7 +179,7 @@ func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // less than that
+	return int64(m.HeapAlloc) // less than that
 }
 
 // What is left after a pod came, in a cluster with many.

@@ -102,7 +102,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: reason, Code: int32(code),
-		Message: "what the server of s3cr3t says", //nolint:gosec // an HTTP status
+		Message: "what the server of s3cr3t says", // an HTTP status
 	})
 }
 
@@ -271,7 +271,7 @@ func (b *buffered) SetWriteDeadline(time.Time) error { return nil }
 func (n *network) up(address string, s *server) {
 	l := &listener{pipe: make(chan net.Conn), closed: make(chan struct{})}
 	web := &httptest.Server{Listener: l, Config: &http.Server{Handler: s,
-		ErrorLog: log.New(io.Discard, "", 0)}} //nolint:gosec // no timeout in a test
+		ErrorLog: log.New(io.Discard, "", 0)}} // no timeout in a test
 	n.mu.Lock()
 	n.pipes[address], n.servers[address] = l.pipe, web
 	n.mu.Unlock()

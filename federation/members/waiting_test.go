@@ -33,7 +33,7 @@ func TestWaitingCountsAsASortedList(t *testing.T) {
 			at := time.Duration(rapid.IntRange(0, 30).Draw(t, "since")) * time.Second
 			kind := rapid.IntRange(0, 1).Draw(t, "kind")
 			one := func(n int32) moment {
-				return moment{noon.Add(at), n * int32(1-kind), n * int32(kind)} //nolint:gosec // 0 or 1
+				return moment{noon.Add(at), n * int32(1-kind), n * int32(kind)} // 0 or 1
 			}
 			list := slices.Clone(lists[kind])
 			if step >= 0 {

@@ -61,7 +61,7 @@ func (m *lateMember) live(now int, known *memory) {
 	case m.acts == 0 && m.now.acted != m.now.version:
 		m.acts = now + 1 + m.r.IntN(m.reacts)
 	}
-	m.now.existing, m.now.runs = int32(len(m.ready)), 0 //nolint:gosec // a few
+	m.now.existing, m.now.runs = int32(len(m.ready)), 0 // a few
 	for _, at := range m.ready {
 		if at <= now {
 			m.now.runs++

@@ -186,7 +186,7 @@ func reply(w http.ResponseWriter, code int, o any) {
 
 func refuse(w http.ResponseWriter, code int, status metav1.Status) {
 	status.TypeMeta, status.Status, status.Code = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure,
-		int32(code) //nolint:gosec // an HTTP status
+		int32(code) // an HTTP status
 	reply(w, code, status)
 }
 

@@ -220,7 +220,7 @@ func (w *order) happened(there, now *unstructured.Unstructured) []podhealth.Even
 		return []podhealth.Event{federation.OverwroteChange(w.Cluster)}
 	case w.Create:
 		replicas, _, _ := unstructured.NestedInt64(there.Object, "spec", "replicas")
-		return []podhealth.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))} //nolint:gosec // an int32 of the API
+		return []podhealth.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))} // an int32 of the API
 	case contentIn(there) == contentIn(now): // nobody had changed it
 		return slices.DeleteFunc(slices.Clone(w.about), func(e podhealth.Event) bool { return e == federation.OverwroteChange(w.Cluster) })
 	}

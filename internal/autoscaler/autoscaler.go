@@ -54,7 +54,7 @@ func New(config Config) (*Autoscaler, error) {
 	}
 	a := &Autoscaler{
 		config: config, options: config.Options.withDefaults(), clock: config.Clock, world: config.World,
-		random:     rand.New(rand.NewPCG(config.Seed, 0)), //nolint:gosec // G404: a repeatable choice is wanted
+		random:     rand.New(rand.NewPCG(config.Seed, 0)), // a repeatable choice is wanted
 		records:    records{on: !config.Unreported},
 		processors: &stock{},
 		seen:       map[string]*nodeTemplate{}, made: map[string]*nodeTemplate{},

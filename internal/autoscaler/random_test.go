@@ -21,7 +21,7 @@ func randomWorld(draw func(low, high int) int) (fake.Config, clusterConfig) {
 		size := draw(0, 6)
 		cloud.Groups = append(cloud.Groups, groupOf(string(rune('a'+i)), size, size+draw(0, 30), time.Duration(draw(1, 300))*time.Second))
 	}
-	config := clusterConfig{seed: uint64(draw(0, 1000))} //nolint:gosec // G115: not negative
+	config := clusterConfig{seed: uint64(draw(0, 1000))} // not negative
 	for i := range draw(1, 3) {
 		config.batches = append(config.batches, batch{
 			At: time.Duration(draw(0, 600)) * time.Second, Pods: podsOf(fmt.Sprintf("set-%d", i), draw(1, 20), "3"),

@@ -43,7 +43,7 @@ func (t *attempt) draw(n int) int {
 	if n == 1 {
 		return 0
 	}
-	return rand.New(rand.NewPCG(t.random.Uint64(), 0)).IntN(n) //nolint:gosec // G404: a repeatable choice is wanted
+	return rand.New(rand.NewPCG(t.random.Uint64(), 0)).IntN(n) // a repeatable choice is wanted
 }
 
 // judgedKind is a kind of equal pods as strategies see it.

@@ -65,7 +65,7 @@ func (f File) Change(ctx context.Context, change func(text []byte) ([]byte, erro
 	defer os.Remove(fresh.Name()) // it is not there any more if all went well
 	_, err = fresh.Write(text)
 	if err == nil {
-		err = fresh.Chmod(0o644) //nolint:gosec // the sidecar may run as another user, and there is no secret in it
+		err = fresh.Chmod(0o644) // the sidecar may run as another user, and there is no secret in it
 	}
 	if err == nil {
 		err = fresh.Sync()

@@ -128,7 +128,7 @@ func (d *drawing) draw() (template.HTML, error) {
 	}
 	svg := out.String()
 	svg = svg[strings.Index(svg, "<g "):strings.LastIndex(svg, "</svg>")]
-	return template.HTML(restyle(svg)), nil //nolint:gosec // made by the library, which escapes text
+	return template.HTML(restyle(svg)), nil // made by the library, which escapes text
 }
 
 func sans(size float64) font.Font {
