@@ -1,6 +1,7 @@
 package workloadspread
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -32,6 +33,21 @@ func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadSt
 	return first
 }
 
+// Awaited reports whether a pod is among those that a WorkloadSpread has admitted and not counted yet.
+func Awaited(s *v1alpha1.WorkloadSpread, pod *v1.Pod) bool {
+	a, ok := AssignmentOf(pod)
+	i := indexOf(&s.Spec, a.Subset)
+	if !ok || a.Name != s.Name || i < 0 {
+		return false
+	}
+	row := s.Status.VersionedSubsetStatuses[RevisionOf(pod)]
+	if i >= len(row) {
+		return false
+	}
+	_, is := row[i].CreatingPods[cmp.Or(a.ID, pod.Name)]
+	return is
+}
+
 func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
 	return time.Duration(ptr.Deref(spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)) * time.Second
 }
@@ -41,20 +57,22 @@ func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
 // seen less than these pods, so those that it may not have counted stay among the pods that are being
 // created. If the workload has all the pods that it asks for with those that are not there, some of them
 // never came, or it would not create another one: they do not count any more after a moment, or at once
-// if no subset has room otherwise.
-func Recount(s State, name, revision string, pods []*v1.Pod) *v1alpha1.WorkloadSpreadStatus {
+// if no subset has room otherwise. It returns how many that are not there are counted.
+func Recount(s State, name, revision string, pods []*v1.Pod) (counted *v1alpha1.WorkloadSpreadStatus, absent int32) {
 	status := *s.Status
 	s.Status = &status
 	c := s.counts()
 	missing, _ := c.recount(members(s.Spec, name, pods), true)
+	absent = int32(len(missing)) //nolint:gosec // of one workload
 	if c.complete(revision) {
 		for _, e := range missing {
 			if i, _ := c.choose(NewPod{Revision: revision}); i < 0 || s.Now.Sub(e.at.Time) >= onItsWay {
 				delete(c.rows[e.revision][e.subset].CreatingPods, e.id)
+				absent--
 			}
 		}
 	}
-	return c.stored()
+	return c.stored(), absent
 }
 
 // entry is a pod that was admitted.

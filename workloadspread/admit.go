@@ -16,8 +16,9 @@ type State struct {
 	Status   *v1alpha1.WorkloadSpreadStatus
 	Workload Workload
 	Now      time.Time
-	// Counted is true if the status is of Recount.
+	// Counted is true if the status is of Recount, and Absent how many of the pods that it counts were not there.
 	Counted bool
+	Absent  int32
 }
 
 // Room is what a simulation of the scheduler says about a pod with the rules of a subset.
@@ -116,11 +117,16 @@ func (c *counts) complete(revision string) bool {
 	if !c.Workload.Found || !isKnown(c.Spec) {
 		return false
 	}
-	all := c.Status.Unassigned
-	for other := range c.rows {
-		all += c.sum(other)
+	return c.sum(revision)+c.Status.Unassigned >= c.Workload.Replicas || c.all() >= c.Workload.Replicas+c.Workload.Surge
+}
+
+// surge is how many pods more than it asks for the workload may have with the one that is admitted. A Deployment
+// creates pods as soon as it has told others to end: those that are still there come on top of its maxSurge.
+func (c *counts) surge() int32 {
+	if !c.Counted {
+		return c.Workload.Surge
 	}
-	return c.sum(revision)+c.Status.Unassigned >= c.Workload.Replicas || all >= c.Workload.Replicas+c.Workload.Surge
+	return max(c.Workload.Surge, c.all()-c.Absent+1-c.Workload.Replicas)
 }
 
 // additional reports whether a new pod replaces none of those that are counted, because the workload
@@ -146,12 +152,12 @@ func (c *counts) choose(pod NewPod) (i int, full bool) {
 // have room.
 func (c *counts) first(pod NewPod, limits []int32, room bool) (best int, full bool) {
 	best = -1
-	over := c.overshoot()
+	over, surge := c.overshoot(), c.surge()
 	for i, limit := range limits {
 		if c.marked(i) {
 			continue
 		}
-		if limit != Unlimited && (c.used(pod.Revision, i) >= limit || c.others(pod.Revision) && c.total(i) >= limit && over >= c.Workload.Surge) {
+		if limit != Unlimited && (c.used(pod.Revision, i) >= limit || c.others(pod.Revision) && c.total(i) >= limit && over >= surge) {
 			full = true
 			continue
 		}

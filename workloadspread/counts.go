@@ -66,6 +66,15 @@ func (c *counts) total(i int) (n int32) {
 	return n
 }
 
+// all are the pods of all revisions.
+func (c *counts) all() int32 {
+	n := c.Status.Unassigned
+	for revision := range c.rows {
+		n += c.sum(revision)
+	}
+	return n
+}
+
 // others reports whether there are pods of another revision.
 func (c *counts) others(revision string) bool {
 	for other := range c.rows {

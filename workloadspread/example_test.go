@@ -74,7 +74,7 @@ func ExampleRecount() {
 	}}}
 	for _, deleted := range []*metav1.Time{nil, {Time: now}} {
 		pod.DeletionTimestamp = deleted
-		status := workloadspread.Recount(workloadspread.State{
+		status, _ := workloadspread.Recount(workloadspread.State{
 			Spec: spread(), Workload: workloadspread.Workload{Found: true, Replicas: 9}, Now: now, Status: &v1alpha1.WorkloadSpreadStatus{},
 		}, "web", workloadspread.OneRevision, []*v1.Pod{pod})
 		fmt.Println(status.Filled)

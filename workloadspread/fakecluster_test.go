@@ -218,7 +218,8 @@ func (w *fakeCluster) admit(pod NewPod) Admission {
 	a := Admit(state, pod)
 	w.untouched(state)
 	if a.Recount {
-		state.Status, state.Counted = Recount(state, "spread", pod.Revision, w.pods), true
+		state.Counted = true
+		state.Status, state.Absent = Recount(state, "spread", pod.Revision, w.pods)
 		a = Admit(state, pod)
 	}
 	return a

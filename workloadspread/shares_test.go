@@ -171,7 +171,7 @@ func TestStoredTimesInTheFuture(t *testing.T) {
 	if last := d.Status.Reschedules.LastTime; !last.Time.Equal(noon) {
 		t.Errorf("moved on at %v", last)
 	}
-	if a := Recount(in.State, "spread", OneRevision, nil); !a.VersionedSubsetStatuses[OneRevision][0].CreatingPods["x"].Time.Equal(noon) {
+	if a, _ := Recount(in.State, "spread", OneRevision, nil); !a.VersionedSubsetStatuses[OneRevision][0].CreatingPods["x"].Time.Equal(noon) {
 		t.Errorf("recounted %v", a.VersionedSubsetStatuses)
 	}
 	in.Status, in.Pods, in.Now = d.Status, nil, noon.Add(30*time.Second)
@@ -200,7 +200,7 @@ func TestWhatIsRecounted(t *testing.T) {
 	} {
 		pod := podIn("a-00", "a")
 		c.change(pod)
-		status := Recount(stateOf(deployment("5", ""), c.status, 9), "spread", OneRevision, []*v1.Pod{pod})
+		status, _ := Recount(stateOf(deployment("5", ""), c.status, 9), "spread", OneRevision, []*v1.Pod{pod})
 		var used int32
 		for _, row := range status.VersionedSubsetStatuses[OneRevision] {
 			used += usedBy(row)

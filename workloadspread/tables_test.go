@@ -351,6 +351,25 @@ func TestRolloutExceedsNoSubsetByMoreThanTheSurge(t *testing.T) {
 	}
 }
 
+// A Deployment creates pods as soon as it has told others to end: those that are still there do not keep new ones
+// out of their subset, but ones that never came do.
+func TestOldPodsThatAreStillThereAreNoSurge(t *testing.T) {
+	at := metav1.NewTime(noon)
+	state := State{
+		Spec: deployment("10", "20", ""), Workload: Workload{Found: true, Replicas: 40, Surge: 10, Revision: "r2"}, Now: noon, Counted: true,
+		Status: &v1alpha1.WorkloadSpreadStatus{VersionedSubsetStatuses: map[string][]v1alpha1.WorkloadSubsetCount{
+			"r1": {{Name: "a"}, {Name: "b", Replicas: 20}, {Name: "c"}},
+			"r2": {{Name: "a", Replicas: 10}, {Name: "b", Replicas: 9, CreatingPods: map[string]metav1.Time{"x": at}}, {Name: "c", Replicas: 10}},
+		}},
+	}
+	for absent, want := range []int{1, 2} {
+		state.Absent = int32(absent)
+		if a := Admit(state, NewPod{ID: "y", Revision: "r2"}); a.Subset != want {
+			t.Errorf("%d have not come: subset %d, want %d", absent, a.Subset, want)
+		}
+	}
+}
+
 func TestObserve(t *testing.T) {
 	number := func(path string, n any) map[string]any {
 		return map[string]any{"spec": map[string]any{path: n}}

@@ -131,8 +131,8 @@ func (s *simulation) admit(m *managed, p *pod, object *v1.Pod, ordinal int32) (r
 	a := workloadspread.Admit(state, request)
 	if a.Recount {
 		in, _ := s.observed(m)
-		w.status, w.left = workloadspread.Recount(state, w.object.Name, request.Revision, in.Pods), false
-		state.Status, state.Counted = w.status, true
+		w.status, _ = workloadspread.Recount(state, w.object.Name, request.Revision, in.Pods) // each pod is there at once
+		w.left, state.Status, state.Counted = false, w.status, true
 		a = workloadspread.Admit(state, request)
 	}
 	if a.Refused {

@@ -42,6 +42,7 @@ type facts struct {
 	workloadspread.Workload
 	err     error // why the workload cannot be read
 	counted bool  // the status has been recounted
+	absent  int32 // how many of the pods that it counts were not there
 }
 
 // facts reads the workload, once in a round: pods that come at the same time share the read.

@@ -36,6 +36,9 @@ const (
 
 // observation is what a pass has read from the API server.
 type observation struct {
+	// at is when it was read. A decision is made for this time: the autoscaler was asked about the pods whose time was
+	// over then, and about no others.
+	at       time.Time
 	workload workloadspread.Workload
 	// autoscaler is what it does about pods.
 	autoscaler map[types.UID]workloadspread.ScaleUp
@@ -47,7 +50,7 @@ type observation struct {
 
 // observe reads what a decision depends on and the cache does not have.
 func (r *reconciler) observe(ctx context.Context, s *v1alpha1.WorkloadSpread) (*observation, error) {
-	found := &observation{poll: scale.PollInterval}
+	found := &observation{at: r.clock.Now(), poll: scale.PollInterval}
 	object, resource, err := workloads.Get(ctx, r.live, r.mapper, s)
 	if !resource.Empty() {
 		found.poll = r.watcher.Watch(resource, s.Namespace)
@@ -107,7 +110,7 @@ func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpre
 	patience := time.Duration(*strategy.Adaptive.RescheduleCriticalSeconds) * time.Second
 	pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool {
 		since, waits := workloadspread.UnschedulableSince(pod)
-		return !waits || !workloadspread.Active(pod) || r.clock.Now().Before(since.Add(patience))
+		return !waits || !workloadspread.Active(pod) || found.at.Before(since.Add(patience))
 	})
 	if len(pods) == 0 {
 		return nil
@@ -125,7 +128,7 @@ func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpre
 func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, found *observation) (workloadspread.Input, error) {
 	in := workloadspread.Input{
 		Name: s.Name, Generation: s.Generation,
-		State:      workloadspread.State{Spec: &s.Spec, Status: &s.Status, Workload: found.workload, Now: r.clock.Now()},
+		State:      workloadspread.State{Spec: &s.Spec, Status: &s.Status, Workload: found.workload, Now: found.at},
 		Nodes:      map[string]*v1.Node{},
 		Patches:    found.patches,
 		Autoscaler: found.autoscaler,

@@ -157,7 +157,8 @@ func (w *randomCluster) create(lost, away bool) bool {
 			func(s *v1alpha1.WorkloadSpread, _ *store.Round) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
 				state, pod := w.state(s), workloadspread.NewPod{ID: id, Revision: w.hash()}
 				if a = workloadspread.Admit(state, pod); a.Recount {
-					state.Status, state.Counted = workloadspread.Recount(state, s.Name, pod.Revision, w.all()), true
+					state.Counted = true
+					state.Status, state.Absent = workloadspread.Recount(state, s.Name, pod.Revision, w.all())
 					a = workloadspread.Admit(state, pod)
 				}
 				return a.Status, a.Changed, nil

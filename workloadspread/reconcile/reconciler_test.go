@@ -228,6 +228,33 @@ func TestNoPodIsDeletedWhileTheAutoscalerActs(t *testing.T) {
 	}
 }
 
+// A pod whose time is over only when the autoscaler has been asked about others is kept until it is asked about.
+func TestNoPodIsDeletedThatTheAutoscalerWasNotAskedAbout(t *testing.T) {
+	critical := time.Duration(*adaptive().Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds) * time.Second
+	b := newHarness(t, append(deployed(2), adaptive(), waits(replica(0, "r1", "a"), noon.Add(-critical)),
+		waits(replica(1, "r1", "a"), noon.Add(time.Second-critical)))...)
+	b.autoscaler = asked(func(pods []*v1.Pod) (acts scaleUps) {
+		b.clock.SetTime(b.clock.Now().Add(2 * time.Second))
+		acts = scaleUps{}
+		for _, p := range pods {
+			acts[p.UID] = workloadspread.ScaleUp{Acting: true, Since: noon}
+		}
+		return acts
+	})
+	for range 2 {
+		if b.mustPass(); b.pod("web-r1-000") == nil || b.pod("web-r1-001") == nil {
+			t.Fatal("a pod is gone")
+		}
+	}
+}
+
+// asked is an autoscaler that answers about the pods that it is asked about.
+type asked func([]*v1.Pod) scaleUps
+
+func (a asked) ScaleUps(_ context.Context, pods []*v1.Pod) (map[types.UID]workloadspread.ScaleUp, error) {
+	return a(pods), nil
+}
+
 // scaleUps is what an autoscaler does.
 type scaleUps map[types.UID]workloadspread.ScaleUp
 

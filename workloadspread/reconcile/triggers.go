@@ -72,7 +72,8 @@ func (t *triggers) spreads() handler.EventHandler {
 func (t *triggers) changes() handler.EventHandler { return passes.When(podcache.Differ, t.enqueue) }
 
 // enqueue requests passes over the WorkloadSpreads of a pod; over all of the namespace if the owners
-// of the pod are not known yet.
+// of the pod are not known yet. A pod that ends before it was counted is counted at once: when it is gone, it looks
+// like one that has not come yet, and new pods are kept out of its place.
 func (t *triggers) enqueue(ctx context.Context, pod *v1.Pod, q passes.Queue) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
@@ -81,7 +82,11 @@ func (t *triggers) enqueue(ctx context.Context, pod *v1.Pod, q passes.Queue) {
 	above, known := t.reader.Owners.Known(pod.Namespace, ref)
 	for _, s := range t.list(ctx, pod.Namespace) {
 		if !known || workloads.Among(&s, above) {
-			q.AddAfter(passes.Request(&s), podChangeDelay)
+			delay := podChangeDelay
+			if !workloadspread.Active(pod) && workloadspread.Awaited(&s, pod) {
+				delay = 0
+			}
+			q.AddAfter(passes.Request(&s), delay)
 		}
 	}
 }

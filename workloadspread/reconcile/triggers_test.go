@@ -97,6 +97,34 @@ func TestWhichPodsMatter(t *testing.T) {
 	})
 }
 
+// A pod that ends before the status counts it is counted at once, and one that starts is not.
+func TestAPodThatEndsBeforeItIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := spreadOver(subset("a", ""))
+		o.Status.VersionedSubsetStatuses = map[string][]v1alpha1.WorkloadSubsetCount{
+			"r1": {{Name: "a", CreatingPods: map[string]metav1.Time{replica(1, "r1", "a").Name: metav1.Now()}}},
+		}
+		s := newStage(t, append(deployed(1), o)...)
+		if _, err := s.reader.Owners.Of(t.Context(), "shop", &replica(1, "r1", "").OwnerReferences[0]); err != nil {
+			t.Fatal(err)
+		}
+		change := func(i int, how func(*v1.Pod)) {
+			before, after := replica(i, "r1", "a"), replica(i, "r1", "a")
+			how(after)
+			s.changes().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, s.queue)
+		}
+		ends := func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
+		change(1, func(p *v1.Pod) { p.Spec.NodeName = "other" })
+		s.wants("it is bound", 0)
+		s.wants("after a while", podChangeDelay, "web")
+		change(1, ends)
+		s.wants("it ends", 0, "web")
+		change(2, ends)
+		s.wants("one that is counted ends", 0)
+		s.wants("after a while", podChangeDelay, "web")
+	})
+}
+
 // Of the changes of a pod, those count that a decision depends on: conditions too, but not what
 // containers and probes report. A pod that ends is looked at at once.
 func TestWhichChangesOfAPodMatter(t *testing.T) {
