@@ -137,8 +137,8 @@ func (s *shop) sizes(ctx context.Context, t *testing.T) (sizes map[string]int32,
 }
 
 // Another number is asked for every second, zero among them. The targets never ask for fewer
-// together than was asked for since they last were as they should be, and are written once for each
-// change at most.
+// together than was asked for since they last were as they should be. Each is written twice for a change at
+// most: one that loses replicas may lose the last of them when those of another run.
 func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerCluster) {
 	s := w.scaled(ctx, t, "scaled")
 	s.hire(ctx, t, "every-second", ordinary)
@@ -170,7 +170,7 @@ func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerCluster) {
 	c := s.cost(t)
 	s.calm(t, "in all", c)
 	for name, n := range c.sizes {
-		if n > changes {
+		if n > 2*changes {
 			t.Errorf("%s was written %d times for %d changes", name, n, changes)
 		}
 	}

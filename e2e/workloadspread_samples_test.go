@@ -95,6 +95,12 @@ func (w *spreadCluster) sample(ctx context.Context, t *testing.T, file string) {
 			var all v1.PodList
 			return m.List(ctx, &all, client.InNamespace(namespace)) == nil && len(all.Items) == len(m.replicas(ctx, t))
 		})
+		until(ctx, t, "the status of "+namespace+" awaits no pod", func() bool { // one that is gone soon after it came may still come
+			o := &v1alpha1.WorkloadSpread{}
+			err := m.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+			return err == nil && !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(o.Status.VersionedSubsetStatuses))...),
+				func(c v1alpha1.WorkloadSubsetCount) bool { return len(c.CreatingPods) > 0 })
+		})
 	}
 	if err := m.Delete(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
