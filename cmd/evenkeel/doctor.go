@@ -134,7 +134,7 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 		count.Step.Done++
 		count.Step.Doing = "reading " + from
 		progress(count)
-		return c.take(item)
+		return c.add(item)
 	}
 	c.seen.Now = c.now
 	var err error
@@ -159,8 +159,8 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 	return &c.seen, c.readSnapshot(inputsOf(cmd).open)
 }
 
-// take takes one object.
-func (c *checkup) take(item document.Item) error {
+// add adds one object to what is known of the cluster.
+func (c *checkup) add(item document.Item) error {
 	switch object := item.Object.(type) {
 	case *appsv1.Deployment:
 		c.seen.AddWorkload(object)
@@ -270,7 +270,7 @@ func (c *checkup) readGroups(ctx context.Context) error {
 	return err
 }
 
-// readSnapshot takes the templates that Cluster Autoscaler compares, of which some groups may be known by nothing else.
+// readSnapshot reads the templates that Cluster Autoscaler compares, of which some groups may be known by nothing else.
 func (c *checkup) readSnapshot(open document.Open) error {
 	return open.Each(c.snapshot, func(title string, r io.Reader, _ bool) error {
 		s, err := document.ReadSnapshot(title, r, document.StreamOptions{MaxSize: int64(c.limit)})

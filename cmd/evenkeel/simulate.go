@@ -187,7 +187,7 @@ type scenarioLoader struct {
 	progress func(simulate.Progress) // of reading; nil if nobody waits
 	sizes    sizeLimits
 
-	taken    map[string]string // scenario names, and their sources
+	sources  map[string]string // scenario names, and their sources
 	setups   []*simulate.Setup
 	changed  [][]v1alpha1.ChangedOption
 	problems []document.Problem
@@ -201,7 +201,7 @@ func (l *scenarioLoader) loadAll(contents *document.Contents) ([]*simulate.Setup
 	if err != nil {
 		return nil, nil, err
 	}
-	l.taken = map[string]string{}
+	l.sources = map[string]string{}
 	for i := range docs {
 		if err := l.load(&docs[i], l.in.beside(docs[i].File)); err != nil {
 			return nil, nil, err
@@ -233,12 +233,12 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 	if scenario, ok := d.Object.(*v1alpha1.Scenario); ok {
 		l.flags.applyTo(scenario)
 	}
-	if first, again := l.taken[d.Name]; again && d.Name != "" {
+	if first, again := l.sources[d.Name]; again && d.Name != "" {
 		l.problems = append(l.problems, d.Refuse(field.Invalid(field.NewPath("metadata", "name"), d.Name,
 			"is the name of a scenario of "+first+" already: reports are distinguished by name"))...)
 		return nil
 	}
-	l.taken[d.Name] = fmt.Sprintf("%s, document %d", d.File, d.Number)
+	l.sources[d.Name] = fmt.Sprintf("%s, document %d", d.File, d.Number)
 	for run := range l.variant.runs() {
 		varied := l.variant.apply(*d, run)
 		setup, err := simulate.Load(&varied, simulate.Files{Open: open, MaxSize: l.sizes.lists, Progress: l.progress})
