@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -24,7 +23,7 @@ func Validate(key string, spec *v1alpha1.BalancerSpec) field.ErrorList {
 	at := field.NewPath("spec")
 	c.NotNegative(at.Child("replicas"), spec.Replicas)
 	c.targets(at.Child("targets"), spec.Targets)
-	c.selector(at.Child("selector"), &spec.Selector)
+	c.Selector(at.Child("selector"), spec.Selector.Meta())
 	c.policy(at.Child("policy"), &spec.Policy)
 	return c.Errors
 }
@@ -73,13 +72,6 @@ func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) {
 	if ref.Same(v1alpha1.ScaleTargetReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindBalancer, Name: name}) {
 		c.Add(field.Invalid(at, ref.Name, "a Balancer cannot be a target of itself"))
 	}
-}
-
-func (c *checker) selector(at *field.Path, s *v1alpha1.LabelSelector) {
-	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		c.Add(field.Required(at, "must not be empty"))
-	}
-	c.Errors = append(c.Errors, validation.ValidateLabelSelector(s.Meta(), validation.LabelSelectorValidationOptions{}, at)...)
 }
 
 func (c *checker) policy(at *field.Path, p *v1alpha1.BalancerPolicy) {

@@ -189,7 +189,7 @@ func newPass(in Input, preferences *preferences) (*pass, error) {
 	}
 	p.normal, p.act = Timeouts(&in.Spec)
 	for _, c := range in.Clusters {
-		m := member{Cluster: c, before: clusterStatus(&in.Status, c.Name), entry: preferences.entryOf(c)}
+		m := member{Cluster: c, before: ptr.Deref(in.Status.Cluster(c.Name), v1alpha1.FederatedClusterStatus{}), entry: preferences.entryOf(c)}
 		p.observe(&m)
 		p.members = append(p.members, m)
 	}
@@ -202,12 +202,4 @@ func newPass(in Input, preferences *preferences) (*pass, error) {
 	p.learn()
 	p.rollOut()
 	return p, nil
-}
-
-// clusterStatus is the status of a cluster; an empty one if there is none.
-func clusterStatus(s *v1alpha1.FederatedReplicaSetStatus, name string) (found v1alpha1.FederatedClusterStatus) {
-	if i := slices.IndexFunc(s.Clusters, func(c v1alpha1.FederatedClusterStatus) bool { return c.Name == name }); i >= 0 {
-		found = s.Clusters[i]
-	}
-	return found
 }

@@ -93,7 +93,7 @@ func TestARefusedObjectThatChangesIsTriedAtOnce(t *testing.T) {
 	w.converge()
 	w.in.Generation++
 	d := w.pass()
-	if r := clusterStatus(&d.Status, "c").Refused; r == nil || r.LastTime.IsZero() {
+	if r := d.Status.Cluster("c").Refused; r == nil || r.LastTime.IsZero() {
 		t.Errorf("the API server does not store that: %+v", r)
 	}
 	w.place("c").refuses = ""

@@ -2,7 +2,6 @@ package federation
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -210,11 +209,10 @@ func Answered(status v1alpha1.FederatedReplicaSetStatus, answers []Answer,
 	var events podhealth.Events
 	var refusals []string
 	for _, a := range answers {
-		i := slices.IndexFunc(status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == a.Write.Cluster })
-		if i < 0 {
+		s := status.Cluster(a.Write.Cluster)
+		if s == nil {
 			continue
 		}
-		s := &status.Clusters[i]
 		if a.Content != "" {
 			s.Content = a.Content
 			continue

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -194,7 +195,7 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 			}
 			running := min(podhealth.Count(p.pods, act, w.in.Now).Running, p.Local.Replicas)
 			if p.Reach == NotAnswering { // as it was last known
-				s := clusterStatus(&w.in.Status, p.Name)
+				s := ptr.Deref(w.in.Status.Cluster(p.Name), v1alpha1.FederatedClusterStatus{})
 				running = min(s.Running, s.Written)
 			}
 			before += running

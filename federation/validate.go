@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -43,20 +42,14 @@ func Validate(spec *v1alpha1.FederatedReplicaSetSpec) field.ErrorList {
 type checker struct{ admission.Checker }
 
 func (c *checker) selector(at *field.Path, spec *v1alpha1.FederatedReplicaSetSpec) {
-	s, path := &spec.Selector, at.Child("selector")
-	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		c.Add(field.Required(path, "must not be empty"))
-		return
-	}
-	if errs := validation.ValidateLabelSelector(s.Meta(), validation.LabelSelectorValidationOptions{}, path); len(errs) > 0 {
-		c.Errors = append(c.Errors, errs...)
+	if !c.Selector(at.Child("selector"), spec.Selector.Meta()) {
 		return
 	}
 	set := labels.Set{}
 	for key, value := range spec.Template.Metadata.Labels {
 		set[key] = string(value)
 	}
-	if selector, err := s.AsSelector(); err == nil && !selector.Matches(set) {
+	if selector, err := spec.Selector.AsSelector(); err == nil && !selector.Matches(set) {
 		c.Add(field.Invalid(at.Child("template", "metadata", "labels"), set.String(), "must be labels that spec.selector matches"))
 	}
 }

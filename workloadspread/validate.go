@@ -34,8 +34,8 @@ func Validate(spec *v1alpha1.WorkloadSpreadSpec, template *v1.PodTemplateSpec) f
 		v1alpha1.DistributeWeighted)
 	admission.Option(&c.Checker, at.Child("whenFull"), spec.WhenFull, v1alpha1.WhenFullAdmit, v1alpha1.WhenFullRefuse)
 	admission.Option(&c.Checker, at.Child("whenPatchFails"), spec.WhenPatchFails, v1alpha1.WhenPatchFailsRefuse, v1alpha1.WhenPatchFailsAdmit)
-	c.within(at.Child("creatingTimeoutSeconds"), spec.CreatingTimeoutSeconds, 1, 3600)
-	c.within(at.Child("deletingTimeoutSeconds"), spec.DeletingTimeoutSeconds, 1, 3600)
+	c.Within(at.Child("creatingTimeoutSeconds"), spec.CreatingTimeoutSeconds, 1, 3600)
+	c.Within(at.Child("deletingTimeoutSeconds"), spec.DeletingTimeoutSeconds, 1, 3600)
 	c.strategy(at.Child("scheduleStrategy"))
 	return c.Errors
 }
@@ -136,7 +136,7 @@ func (c *checker) subsets(at *field.Path, template *v1.PodTemplateSpec) {
 		}
 		for j := range s.PreferredNodeSelector {
 			p, at := &s.PreferredNodeSelector[j], at.Child("preferredNodeSelector").Index(j)
-			c.within(at.Child("weight"), &p.Weight, 1, 100)
+			c.Within(at.Child("weight"), &p.Weight, 1, 100)
 			c.Errors = append(c.Errors, admission.NodeTerm(at.Child("preference"), &p.Preference)...)
 		}
 		c.Errors = append(c.Errors, admission.Tolerations(at.Child("tolerations"), s.Tolerations)...)
@@ -145,9 +145,9 @@ func (c *checker) subsets(at *field.Path, template *v1.PodTemplateSpec) {
 }
 
 func (c *checker) bounds(at *field.Path, s *v1alpha1.WorkloadSubset) {
-	c.within(at.Child("minReplicas"), s.MinReplicas, 0, v1alpha1.MaxCount)
-	c.within(at.Child("base"), s.Base, 0, v1alpha1.MaxCount)
-	c.within(at.Child("weight"), s.Weight, 0, 1_000_000_000)
+	c.Within(at.Child("minReplicas"), s.MinReplicas, 0, v1alpha1.MaxCount)
+	c.Within(at.Child("base"), s.Base, 0, v1alpha1.MaxCount)
+	c.Within(at.Child("weight"), s.Weight, 0, 1_000_000_000)
 	most, notWeighted := s.MaxReplicas, c.spec.Distribution != v1alpha1.DistributeWeighted
 	isPercent := most != nil && most.Type == intstr.String
 	c.absent(at.Child("weight"), s.Weight, notWeighted, "is for distribution Weighted only")
@@ -251,23 +251,14 @@ func (c *checker) strategy(at *field.Path) {
 		c.Add(field.Invalid(at.Child("type"), s.Type, "must be Adaptive if adaptive is set"))
 	}
 	a := s.Adaptive
-	c.within(adaptive.Child("rescheduleCriticalSeconds"), a.RescheduleCriticalSeconds, 0, 86400)
-	c.within(adaptive.Child("unschedulableSeconds"), a.UnschedulableSeconds, 5, 86400)
-	c.within(adaptive.Child("autoscalerTimeoutSeconds"), a.AutoscalerTimeoutSeconds, 1, 86400)
-	c.within(adaptive.Child("maxReschedulesPerMinute"), a.MaxReschedulesPerMinute, 1, v1alpha1.MaxCount)
+	c.Within(adaptive.Child("rescheduleCriticalSeconds"), a.RescheduleCriticalSeconds, 0, 86400)
+	c.Within(adaptive.Child("unschedulableSeconds"), a.UnschedulableSeconds, 5, 86400)
+	c.Within(adaptive.Child("autoscalerTimeoutSeconds"), a.AutoscalerTimeoutSeconds, 1, 86400)
+	c.Within(adaptive.Child("maxReschedulesPerMinute"), a.MaxReschedulesPerMinute, 1, v1alpha1.MaxCount)
 	admission.Option(&c.Checker, adaptive.Child("reschedule"), a.Reschedule, v1alpha1.RescheduleDelete, v1alpha1.RescheduleReserve)
 	window := int64(ptr.Deref(a.UnschedulableSeconds, v1alpha1.DefaultUnschedulableSeconds))
 	if critical := ptr.Deref(a.RescheduleCriticalSeconds, 0); n > 1 && int64(critical)*int64(n-1) > window-5 {
 		c.Add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical,
 			"must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))
-	}
-}
-
-func (c *checker) within(at *field.Path, n *int32, low, high int32) {
-	if n != nil && *n < low {
-		c.Add(field.Invalid(at, *n, "must be greater than or equal to "+number(low)))
-	}
-	if n != nil && *n > high {
-		c.Add(field.Invalid(at, *n, "must be less than or equal to "+number(high)))
 	}
 }

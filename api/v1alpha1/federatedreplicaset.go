@@ -374,6 +374,16 @@ type FederatedReplicaSetStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// Cluster is the status of a cluster; nil if there is none.
+func (s *FederatedReplicaSetStatus) Cluster(name string) *FederatedClusterStatus {
+	for i := range s.Clusters {
+		if s.Clusters[i].Name == name {
+			return &s.Clusters[i]
+		}
+	}
+	return nil
+}
+
 // FederatedClusterStatus is the observed state of a FederatedReplicaSet in one cluster. Counts are
 // numbers of replicas.
 //

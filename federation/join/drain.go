@@ -197,13 +197,11 @@ func (j *joiner) federated(ctx context.Context) ([]v1alpha1.FederatedReplicaSet,
 }
 
 // written is how many replicas of an object a member should have.
-func written(f *v1alpha1.FederatedReplicaSet, cluster string) (n int32) {
-	for i := range f.Status.Clusters {
-		if s := &f.Status.Clusters[i]; s.Name == cluster {
-			n = s.Written
-		}
+func written(f *v1alpha1.FederatedReplicaSet, cluster string) int32 {
+	if s := f.Status.Cluster(cluster); s != nil {
+		return s.Written
 	}
-	return n
+	return 0
 }
 
 // exists reports whether there is a FederatedReplicaSet of the UID.

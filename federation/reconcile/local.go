@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -116,8 +115,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet,
 	if n, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil && !l.Foreign {
 		l.Written = ptr.To(int32(n))
 	}
-	i := slices.IndexFunc(status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == c.Name() })
-	if !l.Foreign && (i < 0 || status.Clusters[i].Content == "" || status.Clusters[i].Content == contentOf(template)) {
+	if s := status.Cluster(c.Name()); !l.Foreign && (s == nil || s.Content == "" || s.Content == contentOf(template)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
 	id.uid, id.version = meta.UID, meta.ResourceVersion

@@ -280,9 +280,8 @@ func (r *reconciler) clear(ctx context.Context, f *v1alpha1.FederatedReplicaSet)
 	var left []string
 	var deletes []federation.Write
 	for _, c := range in.Clusters {
-		known := slices.ContainsFunc(f.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool {
-			return s.Name == c.Name && (s.Written > 0 || s.Revision != "")
-		})
+		s := f.Status.Cluster(c.Name)
+		known := s != nil && (s.Written > 0 || s.Revision != "")
 		switch {
 		case c.Reach != federation.Reachable && known:
 			left = append(left, c.Name+" (it cannot be reached: nothing is deleted there until it can, or until its MemberCluster is deleted)")

@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -32,6 +34,27 @@ func (c *Checker) AtLeastOne(at *field.Path, n *int32) {
 	if n != nil && *n < 1 {
 		c.Add(field.Invalid(at, *n, "must be 1 or more"))
 	}
+}
+
+// Within checks a number that may be missing.
+func (c *Checker) Within(at *field.Path, n *int32, low, high int32) {
+	if n != nil && *n < low {
+		c.Add(field.Invalid(at, *n, fmt.Sprintf("must be greater than or equal to %d", low)))
+	}
+	if n != nil && *n > high {
+		c.Add(field.Invalid(at, *n, fmt.Sprintf("must be less than or equal to %d", high)))
+	}
+}
+
+// Selector checks a label selector that must not be empty, and reports whether it can be used.
+func (c *Checker) Selector(at *field.Path, s *metav1.LabelSelector) (ok bool) {
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		c.Add(field.Required(at, "must not be empty"))
+		return false
+	}
+	errs := validation.ValidateLabelSelector(s, validation.LabelSelectorValidationOptions{}, at)
+	c.Errors = append(c.Errors, errs...)
+	return len(errs) == 0
 }
 
 // Duration checks a time that may be missing.

@@ -26,18 +26,18 @@ func Fence(renewed time.Time, duration time.Duration, next http.RoundTripper) ht
 // SeenRead has a lease see versions that it reads, and SeenWritten those that it writes. They return the error with which
 // it ends the process.
 func SeenRead(versions ...string) error {
-	return seeing(versions, func(s seenIn) { _, _ = s.Get(context.Background(), "", metav1.GetOptions{}) })
+	return seeing(versions, func(s seen) { _, _ = s.Get(context.Background(), "", metav1.GetOptions{}) })
 }
 
 // SeenWritten is as SeenRead.
 func SeenWritten(versions ...string) error {
-	return seeing(versions, func(s seenIn) { _, _ = s.Update(context.Background(), nil, metav1.UpdateOptions{}) })
+	return seeing(versions, func(s seen) { _, _ = s.Update(context.Background(), nil, metav1.UpdateOptions{}) })
 }
 
-func seeing(versions []string, call func(seenIn)) (err error) {
+func seeing(versions []string, call func(seen)) (err error) {
 	l := &lease{fail: func(cause error) { err = cause }}
 	for _, version := range versions {
-		call(seenIn{stored{version: version}, l})
+		call(seen{stored{version: version}, l})
 	}
 	return err
 }

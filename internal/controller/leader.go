@@ -53,38 +53,32 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 		LeaseMeta:  metav1.ObjectMeta{Namespace: o.LeaseNamespace, Name: o.Lease},
 		LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
 	}}
-	l.Client = seen{client, l}
+	l.Client = seen{client.Leases(o.LeaseNamespace), l}
 	return l, nil
 }
 
-// seen are Leases whose versions are taken in when they are read or written: a leader that is never contradicted writes
-// its Lease without reading it.
+// seen are the Leases of the namespace, whose versions are taken in when they are read or written: a leader that is never
+// contradicted writes its Lease without reading it.
 type seen struct {
-	coordinationv1.LeasesGetter
-	by *lease
-}
-
-func (s seen) Leases(namespace string) coordinationv1.LeaseInterface {
-	return seenIn{s.LeasesGetter.Leases(namespace), s.by}
-}
-
-type seenIn struct {
 	coordinationv1.LeaseInterface
 	by *lease
 }
 
+// Leases implements coordinationv1.LeasesGetter.
+func (s seen) Leases(string) coordinationv1.LeaseInterface { return s }
+
 // Get implements coordinationv1.LeaseInterface.
-func (s seenIn) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Lease, error) {
+func (s seen) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Lease, error) {
 	return s.by.see(s.LeaseInterface.Get(ctx, name, o))
 }
 
 // Create implements coordinationv1.LeaseInterface.
-func (s seenIn) Create(ctx context.Context, l *v1.Lease, o metav1.CreateOptions) (*v1.Lease, error) {
+func (s seen) Create(ctx context.Context, l *v1.Lease, o metav1.CreateOptions) (*v1.Lease, error) {
 	return s.by.see(s.LeaseInterface.Create(ctx, l, o))
 }
 
 // Update implements coordinationv1.LeaseInterface.
-func (s seenIn) Update(ctx context.Context, l *v1.Lease, o metav1.UpdateOptions) (*v1.Lease, error) {
+func (s seen) Update(ctx context.Context, l *v1.Lease, o metav1.UpdateOptions) (*v1.Lease, error) {
 	return s.by.see(s.LeaseInterface.Update(ctx, l, o))
 }
 

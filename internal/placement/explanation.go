@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -123,16 +122,9 @@ func (s *Status) note(d *Dump, f *v1alpha1.FederatedReplicaSet, in federation.In
 // clusters fills in the clusters. What the controller has decided about the spec as it is counts: it
 // knew more than the status shows, such as the ages of pods.
 func (s *Status) clusters(known *federation.Explanation, f *v1alpha1.FederatedReplicaSet, stored bool) {
-	find := func(of *v1alpha1.FederatedReplicaSetStatus, name string) *v1alpha1.FederatedClusterStatus {
-		i := slices.IndexFunc(of.Clusters, func(c v1alpha1.FederatedClusterStatus) bool { return c.Name == name })
-		if i < 0 {
-			return nil
-		}
-		return &of.Clusters[i]
-	}
 	var other []string
 	for _, a := range known.Clusters {
-		now, before := find(&known.Status, a.Name), find(&f.Status, a.Name)
+		now, before := known.Status.Cluster(a.Name), f.Status.Cluster(a.Name)
 		if now == nil {
 			continue
 		}

@@ -11,7 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 )
 
 // The ConfigMap, unless told otherwise.
@@ -116,13 +118,8 @@ const changes = 5
 
 // Change implements Store.
 func (c ConfigMap) Change(ctx context.Context, change func(text []byte) ([]byte, error)) error {
-	var err error
-	for range changes {
-		if err = c.changeOnce(ctx, change); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	return err
+	changed := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	return retry.OnError(wait.Backoff{Steps: changes}, changed, func() error { return c.changeOnce(ctx, change) })
 }
 
 func (c ConfigMap) changeOnce(ctx context.Context, change func(text []byte) ([]byte, error)) error {
