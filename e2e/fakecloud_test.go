@@ -145,13 +145,13 @@ func testRestart(t *testing.T, plane *controlplane.ControlPlane) {
 	group.Size = 1
 	c := serveFake(ctx, t, plane, fake.Config{Groups: []fake.Group{group}})
 	waitForNodes(ctx, t, plane, func(nodes nodeSet) bool { return nodes.ready("restart-0001") })
-	if err := plane.Stop(controlplane.APIServer); err != nil {
+	if err := plane.Process(controlplane.APIServer).Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.provider.IncreaseSize(ctx, "restart", 1); err != nil {
 		t.Errorf("without an API server: %v", err)
 	}
-	if err := plane.Launch(ctx, controlplane.APIServer); err != nil {
+	if err := plane.Process(controlplane.APIServer).Launch(ctx); err != nil {
 		t.Fatal(err)
 	}
 	waitForNodes(ctx, t, plane, func(nodes nodeSet) bool { return nodes.ready("restart-0001", "restart-0002") })

@@ -350,12 +350,12 @@ func (l *load) memory(ctx context.Context, t *testing.T) {
 func (l *load) hangs(ctx context.Context, t *testing.T) {
 	silent, others := l.names[0], l.names[1:]
 	before := l.sample(ctx, t, others)
-	if err := l.members[silent].Pause(controlplane.APIServer); err != nil {
+	if err := l.members[silent].Process(controlplane.APIServer).Pause(); err != nil {
 		t.Fatal(err)
 	}
 	resumed := false
 	resume := func() {
-		if err := l.members[silent].Resume(controlplane.APIServer); !resumed && err != nil {
+		if err := l.members[silent].Process(controlplane.APIServer).Resume(); !resumed && err != nil {
 			t.Error(err)
 		}
 		resumed = true

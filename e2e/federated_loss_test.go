@@ -38,7 +38,7 @@ func (s *stage) shortLoss(ctx context.Context, t *testing.T) {
 
 func (s *stage) launch(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
 	t.Helper()
-	if err := plane.Launch(ctx, controlplane.APIServer); err != nil {
+	if err := plane.Process(controlplane.APIServer).Launch(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +47,7 @@ func (s *stage) launch(ctx context.Context, t *testing.T, plane *controlplane.Co
 // surplus leaves once when it is back.
 func (s *stage) longLoss(ctx context.Context, t *testing.T) {
 	s.begin(ctx, t)
-	s.members["cork"].Kill(controlplane.APIServer)
+	s.members["cork"].Process(controlplane.APIServer).Kill()
 	s.until(ctx, t, "its replicas run elsewhere", func() bool {
 		sizes, ready := s.sizes(ctx)
 		return slices.Equal(sizes, []int32{15, 15, -1}) && slices.Equal(ready, []int32{15, 15, -1}) && s.settled(ctx, t)
@@ -72,12 +72,12 @@ func (s *stage) longLoss(ctx context.Context, t *testing.T) {
 // credentials meanwhile, and is left alone.
 func (s *stage) hangs(ctx context.Context, t *testing.T) {
 	s.begin(ctx, t)
-	if err := s.members["cork"].Pause(controlplane.APIServer); err != nil {
+	if err := s.members["cork"].Process(controlplane.APIServer).Pause(); err != nil {
 		t.Fatal(err)
 	}
 	resumed := false
 	resume := func() {
-		if err := s.members["cork"].Resume(controlplane.APIServer); !resumed && err != nil {
+		if err := s.members["cork"].Process(controlplane.APIServer).Resume(); !resumed && err != nil {
 			t.Error(err)
 		}
 		resumed = true
@@ -125,7 +125,7 @@ func (s *stage) moving(ctx context.Context, t *testing.T, of ...int32) {
 // started again, as in a cluster.
 func (s *stage) hostRestarted(ctx context.Context, t *testing.T) {
 	s.moving(ctx, t, 4, 1, 1)
-	s.host.Kill(controlplane.APIServer)
+	s.host.Process(controlplane.APIServer).Kill()
 	start := time.Now()
 	s.launch(ctx, t, s.host)
 	t.Logf("the API server is back after %v", time.Since(start).Round(time.Millisecond))

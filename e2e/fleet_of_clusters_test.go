@@ -161,9 +161,9 @@ func (f *fleetOfClusters) as(ctx context.Context, t *testing.T, name string) cli
 func (f *fleetOfClusters) restart(ctx context.Context, t *testing.T, name string) (short bool) {
 	t.Helper()
 	began := time.Now()
-	f.members[name].Kill(controlplane.APIServer)
+	f.members[name].Process(controlplane.APIServer).Kill()
 	f.becomes(ctx, t, name, v1alpha1.ReasonNotAnswering, v1alpha1.ReasonAccepted)
-	if err := f.members[name].Launch(ctx, controlplane.APIServer); err != nil {
+	if err := f.members[name].Process(controlplane.APIServer).Launch(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.becomes(ctx, t, name, v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)

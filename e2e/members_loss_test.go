@@ -14,7 +14,7 @@ import (
 )
 
 func lostMember(ctx context.Context, t *testing.T, f *fleetOfClusters) {
-	f.members["cork"].Kill(controlplane.APIServer)
+	f.members["cork"].Process(controlplane.APIServer).Kill()
 	m := f.becomes(ctx, t, "cork", v1alpha1.ReasonOffline, v1alpha1.ReasonAccepted)
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable)
 	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "connection") {
@@ -24,7 +24,7 @@ func lostMember(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	if err := f.controller.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.members["cork"].Launch(ctx, controlplane.APIServer); err != nil {
+	if err := f.members["cork"].Process(controlplane.APIServer).Launch(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.controller.Start(); err != nil {

@@ -68,7 +68,7 @@ func testReplicas(t *testing.T, folder, name string) {
 	evict := func(pod *v1.Pod) error {
 		return plane.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
 	}
-	if err := plane.Stop(controlplane.Kwok); err != nil { // so that no other replica becomes ready in place of the first
+	if err := plane.Process(controlplane.Kwok).Stop(); err != nil { // so that no other replica becomes ready in place of the first
 		t.Fatal(err)
 	}
 	if err := evict(ready[0]); err != nil {

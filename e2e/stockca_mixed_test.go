@@ -140,7 +140,7 @@ func duringSilence(ctx context.Context, t *testing.T, w *trialRun) []time.Durati
 	if err := waitUntil(ctx, w.began.Add(w.provision)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.plane.Pause(controlplane.Kwok); err != nil {
+	if err := w.plane.Process(controlplane.Kwok).Pause(); err != nil {
 		t.Fatal(err)
 	}
 	waitForNodes(ctx, t, w.plane, func(all nodeSet) bool {
@@ -160,7 +160,7 @@ func duringSilence(ctx context.Context, t *testing.T, w *trialRun) []time.Durati
 	if err := waitUntil(ctx, unready.Add(50*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.plane.Resume(controlplane.Kwok); err != nil {
+	if err := w.plane.Process(controlplane.Kwok).Resume(); err != nil {
 		t.Fatal(err)
 	}
 	allRun := func(d *appsv1.Deployment) func(context.Context) error {

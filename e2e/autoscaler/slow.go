@@ -13,7 +13,7 @@ import (
 // does not look into them. It ends with the test.
 func NewSlowRoad(t testing.TB, server string, delay time.Duration) (address string) {
 	t.Helper()
-	return between(t, server,
+	return between(t, []string{server},
 		func(server, client net.Conn) { carry(server, client, delay) },
 		func(client, server net.Conn) { carry(client, server, 0) })
 }

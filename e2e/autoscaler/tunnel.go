@@ -24,7 +24,7 @@ const (
 func NewTunnel(t testing.TB, server string, first func()) (address string) {
 	t.Helper()
 	var once sync.Once
-	return between(t, server,
+	return between(t, []string{server},
 		func(server, client net.Conn) { pass(server, client, func() { once.Do(first) }) },
 		func(client, server net.Conn) { pass(client, server, func() {}) })
 }
@@ -34,16 +34,12 @@ func NewTunnel(t testing.TB, server string, first func()) (address string) {
 func NewService(t testing.TB, servers ...string) (address string) {
 	t.Helper()
 	forward := func(to, from net.Conn) { carry(to, from, 0) }
-	return betweenAny(t, servers, forward, forward)
+	return between(t, servers, forward, forward)
 }
 
-// between accepts connections for a server, and has what either side says carried to the other.
-func between(t testing.TB, server string, there, back func(to, from net.Conn)) (address string) {
-	t.Helper()
-	return betweenAny(t, []string{server}, there, back)
-}
-
-func betweenAny(t testing.TB, servers []string, there, back func(to, from net.Conn)) (address string) {
+// between accepts connections for the first of some servers that accepts them, and has what either side says carried to
+// the other.
+func between(t testing.TB, servers []string, there, back func(to, from net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))
 	if err != nil {

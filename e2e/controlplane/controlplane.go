@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // ControlPlane is a control plane that runs. Its methods may be called from
-// several goroutines, except for Stop, Launch and Restart of one program.
+// several goroutines, except for Restart of one program and those of its Process.
 type ControlPlane struct {
 	// Config reaches the API server as a user who may do everything, as often as
 	// it likes. It stays valid when the API server restarts.
@@ -234,7 +234,7 @@ func (c *ControlPlane) launchAll(ctx context.Context) error {
 		if c.processes[p] == nil {
 			continue // it runs for another control plane
 		}
-		if err := c.Launch(ctx, p); err != nil {
+		if err := c.processes[p].Launch(ctx); err != nil {
 			return err
 		}
 	}
@@ -265,36 +265,17 @@ func (c *ControlPlane) stopAll() error {
 	return errors.Join(errs...)
 }
 
-// Stop ends one program. What it stored stays.
-func (c *ControlPlane) Stop(p Program) error { return c.processes[p].Stop() }
-
-// Pause has a program do nothing until Resume: it accepts connections and does not
-// answer.
-func (c *ControlPlane) Pause(p Program) error { return c.processes[p].Pause() }
-
-// Resume ends Pause.
-func (c *ControlPlane) Resume(p Program) error { return c.processes[p].Resume() }
-
-// Kill ends one program at once, as a crash would. What it stored stays.
-func (c *ControlPlane) Kill(p Program) { c.processes[p].Kill() }
-
-// Launch starts a program that was stopped, at its old address, and waits until
-// it is ready.
-func (c *ControlPlane) Launch(ctx context.Context, p Program) error {
-	if err := c.processes[p].Start(); err != nil {
-		return err
-	}
-	return c.processes[p].Await(ctx)
-}
+// Process is a program of the control plane. What it stored stays when it ends.
+func (c *ControlPlane) Process(p Program) *process.Process { return c.processes[p] }
 
 // Restart stops a program and launches it again. After a restart of kwok, nodes
 // it knew before go on only after their leases have run out, 40 seconds later;
 // after one of etcd, the API server takes some 10 seconds to come back.
 func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
-	if err := c.Stop(p); err != nil {
+	if err := c.processes[p].Stop(); err != nil {
 		return err
 	}
-	return c.Launch(ctx, p)
+	return c.processes[p].Launch(ctx)
 }
 
 // Save keeps a copy of what etcd has stored, for Restore. The API server does not answer meanwhile.
@@ -309,16 +290,16 @@ func (c *ControlPlane) Restore(ctx context.Context) error {
 
 // copied replaces a folder of etcd while it and the API server are stopped.
 func (c *ControlPlane) copied(ctx context.Context, from, to string) error {
-	if err := errors.Join(c.Stop(APIServer), c.Stop(Etcd), os.RemoveAll(to)); err != nil {
+	if err := errors.Join(c.processes[APIServer].Stop(), c.processes[Etcd].Stop(), os.RemoveAll(to)); err != nil {
 		return err
 	}
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return fmt.Errorf("copying the data of etcd: %w", err)
 	}
-	if err := c.Launch(ctx, Etcd); err != nil {
+	if err := c.processes[Etcd].Launch(ctx); err != nil {
 		return err
 	}
-	return c.Launch(ctx, APIServer)
+	return c.processes[APIServer].Launch(ctx)
 }
 
 func (c *ControlPlane) showLogs(t testing.TB) {

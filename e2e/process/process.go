@@ -65,6 +65,14 @@ func (p *Process) Start() error {
 	return nil
 }
 
+// Launch starts the program, again at its old address if it was stopped, and waits until it is ready.
+func (p *Process) Launch(ctx context.Context) error {
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.Await(ctx)
+}
+
 // Await waits until the program is ready. It fails early if the program ends.
 func (p *Process) Await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready within %v", readyWithin))

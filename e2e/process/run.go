@@ -26,10 +26,7 @@ func Run(t testing.TB, p *Process) *Process {
 			t.Logf("the end of %s:\n%s", p.Log, p.Tail(15))
 		}
 	})
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Await(t.Context()); err != nil {
+	if err := p.Launch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return p
