@@ -31,7 +31,7 @@ import (
 //
 // The caches of controller-runtime would do less here: they keep whole pods only, and log the address of a cluster.
 type caches struct {
-	of         *Cluster
+	cluster    *Cluster
 	cancel     context.CancelFunc
 	fixedNodes bool
 	local      map[string]cache.SharedIndexInformer // by kind
@@ -47,7 +47,7 @@ type caches struct {
 const node = "Node"
 
 // openCaches begins to fill caches, which are kept up to date until ctx is done or they are closed.
-func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster, fixedNodes bool) *caches {
+func openCaches(ctx context.Context, clientset kubernetes.Interface, cluster *Cluster, fixedNodes bool) *caches {
 	labelled := informers.NewSharedInformerFactoryWithOptions(clientset, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }))
 	nodes, pods := informers.NewSharedInformerFactory(clientset, 0), labelled
@@ -56,7 +56,7 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 			o.FieldSelector = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" + string(v1.PodFailed)
 		}))
 	}
-	c := &caches{of: of, fixedNodes: fixedNodes, tally: newTally(), denied: map[string]bool{}}
+	c := &caches{cluster: cluster, fixedNodes: fixedNodes, tally: newTally(), denied: map[string]bool{}}
 	c.local = map[string]cache.SharedIndexInformer{
 		ReplicaSet: labelled.Apps().V1().ReplicaSets().Informer(),
 		Deployment: labelled.Apps().V1().Deployments().Informer(),
@@ -75,10 +75,10 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 	}
 	go func() {
 		if cache.WaitFor(ctx, "", c.read...) {
-			of.ask()
+			cluster.ask()
 		}
 		if fixedNodes && cache.WaitFor(ctx, "", c.nodesRead) {
-			of.ask()
+			cluster.ask()
 		}
 	}()
 	return c
@@ -109,7 +109,7 @@ func (c *caches) deny(kind string, is bool) {
 	c.denied[kind] = is
 	c.mu.Unlock()
 	if was != is {
-		c.of.ask()
+		c.cluster.ask()
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *caches) deny(kind string, is bool) {
 // Deployment shows what matters.
 func (c *caches) localChanged(kind string, o metav1.Object) {
 	if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.Kind != Deployment {
-		c.of.members.report(c.of.name, &Local{kind, o.GetNamespace(), o.GetName()})
+		c.cluster.members.report(c.cluster.name, &Local{kind, o.GetNamespace(), o.GetName()})
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *caches) podChanged(before, now *pod) {
 	changed := c.tally.count(before, now)
 	c.mu.Unlock()
 	for i := range changed {
-		c.of.members.report(c.of.name, &changed[i])
+		c.cluster.members.report(c.cluster.name, &changed[i])
 	}
 }
 
@@ -176,7 +176,7 @@ func trimLocal(object any) (any, error) {
 func (c *caches) pods(l Local) Pods {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tally.of[l]
+	return c.tally.counts[l]
 }
 
 // room is what the nodes have left now, apart from those that take no pods. It is shared and must not be changed.
@@ -188,7 +188,7 @@ func (c *caches) room() federation.Room {
 		return *t.room
 	}
 	t.room = &federation.Room{Bound: map[string]int32{}, Nodes: make([]federation.Node, 0, len(t.nodes))}
-	for l, pods := range t.of {
+	for l, pods := range t.counts {
 		if pods.Scheduled > 0 {
 			t.room.Bound[l.Namespace+"/"+l.Name] += pods.Scheduled
 		}

@@ -190,14 +190,14 @@ func (p *Pods) add(c counted, sign int32) {
 // tally keeps the Pods of every local object and, if the nodes of the cluster are read, what they have
 // left. It is counted when a pod or a node changes, so that reading costs the same however many there are.
 type tally struct {
-	of    map[Local]Pods
-	nodes map[string]*v1.Node
-	used  map[string]podfit.Resources // by node
-	room  *federation.Room            // nil if something has changed since
+	counts map[Local]Pods
+	nodes  map[string]*v1.Node
+	used   map[string]podfit.Resources // by node
+	room   *federation.Room            // nil if something has changed since
 }
 
 func newTally() *tally {
-	return &tally{of: map[Local]Pods{}, nodes: map[string]*v1.Node{}, used: map[string]podfit.Resources{}}
+	return &tally{counts: map[Local]Pods{}, nodes: map[string]*v1.Node{}, used: map[string]podfit.Resources{}}
 }
 
 // count records a change of a pod, and returns the local objects whose counts changed.
@@ -220,11 +220,11 @@ func (t *tally) count(before, now *pod) (changed []Local) {
 			continue
 		}
 		t.room = nil
-		pods := t.of[step.local]
+		pods := t.counts[step.local]
 		if pods.add(step.counted, step.sign); pods.Created > 0 {
-			t.of[step.local] = pods
+			t.counts[step.local] = pods
 		} else {
-			delete(t.of, step.local)
+			delete(t.counts, step.local)
 		}
 		if !slices.Contains(changed, step.local) {
 			changed = append(changed, step.local)

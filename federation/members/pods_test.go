@@ -93,7 +93,7 @@ func TestPods(t *testing.T) {
 			for _, p := range test.pods {
 				count(tally, p)
 			}
-			if got := tally.of[Local{ReplicaSet, "shop", "web"}]; shown(got) != test.want {
+			if got := tally.counts[Local{ReplicaSet, "shop", "web"}]; shown(got) != test.want {
 				t.Errorf("got %s, want %s", shown(got), test.want)
 			}
 		})
@@ -108,7 +108,7 @@ func TestPodsOfDeployment(t *testing.T) {
 		p.Labels["pod-template-hash"] = hash
 		count(tally, p)
 	}
-	if got := tally.of[Local{Deployment, "shop", "web"}]; got.Ready != 3 {
+	if got := tally.counts[Local{Deployment, "shop", "web"}]; got.Ready != 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestPodsCrossTheLimitExactly(t *testing.T) {
 	count(tally, aPod("a", "web"))
 	count(tally, aPod("b", "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Minute)))
 	count(tally, aPod("c", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, 30*time.Second)))
-	p := tally.of[Local{ReplicaSet, "shop", "web"}]
+	p := tally.counts[Local{ReplicaSet, "shop", "web"}]
 	const limit = 5 * time.Minute
 	for _, step := range []struct {
 		after                   time.Duration
@@ -172,7 +172,7 @@ func TestTallyCountsAsAnOracle(t *testing.T) {
 				for _, p := range pods {
 					count(fresh, p)
 				}
-				got, want := tally.of[l], fresh.of[l]
+				got, want := tally.counts[l], fresh.counts[l]
 				if shown(got) != shown(want) {
 					t.Fatalf("%v: got %s, want %s", l, shown(got), shown(want))
 				}

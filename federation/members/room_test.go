@@ -186,7 +186,7 @@ func heap() int64 {
 func BenchmarkRoom(b *testing.B) {
 	for _, nodes := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			c := &caches{of: newCluster(&v1alpha1.MemberCluster{}, New(Options{})), tally: newTally(), denied: map[string]bool{}}
+			c := &caches{cluster: newCluster(&v1alpha1.MemberCluster{}, New(Options{})), tally: newTally(), denied: map[string]bool{}}
 			for i := range nodes {
 				c.nodeChanged(nil, aNode(fmt.Sprintf("n-%d", i)))
 			}

@@ -77,7 +77,7 @@ func BenchmarkPodsRead(b *testing.B) {
 	manyPods(b, func(b *testing.B, tally *counting, n int) {
 		web, now := Local{ReplicaSet, "shop", "web"}, noon.Add(time.Duration(n/2)*time.Second)
 		for b.Loop() {
-			p := tally.of[web]
+			p := tally.counts[web]
 			for _, timeout := range []time.Duration{time.Minute, 5 * time.Minute} {
 				if int(p.Created) != n || sum(p.Late(now, timeout)) > p.Waiting() || p.Next(now, timeout).Before(now) {
 					b.Fatal(p)
@@ -95,7 +95,7 @@ func BenchmarkPodChanges(b *testing.B) {
 			aPod("0", "web", running, condition(v1.PodReady, v1.ConditionFalse, time.Minute)),
 		}
 		for i := 1; b.Loop(); i++ {
-			_ = tally.of[Local{ReplicaSet, "shop", "web"}]
+			_ = tally.counts[Local{ReplicaSet, "shop", "web"}]
 			if len(count(tally, pod[i%2])) != 1 {
 				b.Fatal("nothing has changed")
 			}
@@ -108,7 +108,7 @@ func BenchmarkPodWaits(b *testing.B) {
 	manyPods(b, func(b *testing.B, tally *counting, _ int) {
 		pod := [2]*v1.Pod{aPod("1", "web"), aPod("1", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, time.Minute))}
 		for i := 1; b.Loop(); i++ {
-			_ = tally.of[Local{ReplicaSet, "shop", "web"}]
+			_ = tally.counts[Local{ReplicaSet, "shop", "web"}]
 			if len(count(tally, pod[i%2])) != 1 {
 				b.Fatal("nothing has changed")
 			}

@@ -35,8 +35,8 @@ func (s sending) shows(version string) bool {
 // memory is what is remembered of the objects between passes, and by the writes that are made meanwhile. The zero
 // value knows of none.
 type memory struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]*remembered
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*remembered
 }
 
 // remembered is what is known of one object, by cluster: the writes that do not show yet, and the sizes that were read.
@@ -49,13 +49,13 @@ type remembered struct {
 // lock locks the memory, and returns what it knows about an object.
 func (m *memory) lock(key types.NamespacedName) *remembered {
 	m.mu.Lock()
-	if m.of == nil {
-		m.of = map[types.NamespacedName]*remembered{}
+	if m.objects == nil {
+		m.objects = map[types.NamespacedName]*remembered{}
 	}
-	if m.of[key] == nil {
-		m.of[key] = &remembered{sent: map[string]sending{}, sizes: map[string]*replica.Sizes{}}
+	if m.objects[key] == nil {
+		m.objects[key] = &remembered{sent: map[string]sending{}, sizes: map[string]*replica.Sizes{}}
 	}
-	return m.of[key]
+	return m.objects[key]
 }
 
 // send notes a write that will be made.
@@ -131,5 +131,5 @@ func (m *memory) stored(key types.NamespacedName, n int) {
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.of, key)
+	delete(m.objects, key)
 }

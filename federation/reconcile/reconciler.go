@@ -243,24 +243,24 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 
 // deletions are how FederatedReplicaSets are deleted, by UID: whether what belongs to them should stay, as kubectl
 // delete --cascade=orphan asks for. Kubernetes marks them so for a moment only.
-type deletions struct{ of sync.Map }
+type deletions struct{ orphaned sync.Map }
 
 // see records what an object was and is.
 func (d *deletions) see(before, now *v1alpha1.FederatedReplicaSet) {
 	switch {
 	case now == nil:
-		d.of.Delete(before.UID)
+		d.orphaned.Delete(before.UID)
 	case now.DeletionTimestamp != nil && controllerutil.ContainsFinalizer(now, metav1.FinalizerOrphanDependents):
-		d.of.Store(now.UID, true)
+		d.orphaned.Store(now.UID, true)
 	case now.DeletionTimestamp != nil:
-		d.of.LoadOrStore(now.UID, false)
+		d.orphaned.LoadOrStore(now.UID, false)
 	}
 }
 
 // orphans reports whether what belongs to a deleted object should stay, and whether that is known yet.
 func (d *deletions) orphans(f *v1alpha1.FederatedReplicaSet) (orphan, known bool) {
 	marked := controllerutil.ContainsFinalizer(f, metav1.FinalizerOrphanDependents)
-	value, known := d.of.Load(f.UID)
+	value, known := d.orphaned.Load(f.UID)
 	return marked || value == true, marked || known
 }
 

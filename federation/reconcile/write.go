@@ -117,7 +117,7 @@ func untouchable(o metav1.Object, f *v1alpha1.FederatedReplicaSet, takeover v1al
 // another number of replicas; an empty one is any.
 type order struct {
 	federation.Write
-	of       *v1alpha1.FederatedReplicaSet
+	object   *v1alpha1.FederatedReplicaSet
 	uid      types.UID
 	takeover v1alpha1.Takeover
 	about    []podhealth.Event
@@ -126,7 +126,7 @@ type order struct {
 // write makes a write, and returns the object as the cluster has it now, and the events about what was
 // done.
 func write(ctx context.Context, c client.Client, w order) (*unstructured.Unstructured, []podhealth.Event, error) {
-	o, err := localOf(w.of, w.To)
+	o, err := localOf(w.object, w.To)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +168,7 @@ func put(ctx context.Context, c client.Client, w order, o *unstructured.Unstruct
 		return nil, c.Create(ctx, o, owner, strict)
 	}
 	if err == nil {
-		err = untouchable(there, w.of, w.takeover)
+		err = untouchable(there, w.object, w.takeover)
 	}
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func contentIn(o *unstructured.Unstructured) string {
 func (w *order) happened(there, now *unstructured.Unstructured) []podhealth.Event {
 	switch {
 	case there == nil:
-	case w.Create && there.GetAnnotations()[annotationOwner] == string(w.of.UID):
+	case w.Create && there.GetAnnotations()[annotationOwner] == string(w.object.UID):
 		return []podhealth.Event{federation.OverwroteChange(w.Cluster)}
 	case w.Create:
 		replicas, _, _ := unstructured.NestedInt64(there.Object, "spec", "replicas")
@@ -234,7 +234,7 @@ func remove(ctx context.Context, c client.Client, w order, o *unstructured.Unstr
 	switch {
 	case err != nil:
 		return false, client.IgnoreNotFound(err)
-	case o.GetAnnotations()[annotationOwner] != string(w.of.UID), w.uid != "" && w.uid != o.GetUID():
+	case o.GetAnnotations()[annotationOwner] != string(w.object.UID), w.uid != "" && w.uid != o.GetUID():
 		return false, nil
 	case o.GetAnnotations()[annotationAdopted] == "" && metav1.GetControllerOfNoCopy(o) == nil:
 		return false, client.IgnoreNotFound(c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground),
