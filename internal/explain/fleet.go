@@ -96,9 +96,11 @@ func objects(files Files, name, kind string, take func(object any) bool) error {
 	return err
 }
 
-// nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable
-// is what there is. If the pods are in the same file, the objects beside the nodes are kept for them.
-func (s *Sources) nodesOf(files Files, name string) (nodes []*v1.Node, beside []any, err error) {
+// nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable is what there is. A function
+// takes the objects of the file of the pods, and reports whether one is of the kind, of which there must be one. If that is
+// another file, rest reads it.
+func (s *Sources) nodesOf(files Files, name, kind string, take func(object any) bool) (nodes []*v1.Node, rest func() error, err error) {
+	found := false
 	err = objects(files, name, "Node", func(object any) bool {
 		n, ok := object.(*v1.Node)
 		switch {
@@ -107,28 +109,20 @@ func (s *Sources) nodesOf(files Files, name string) (nodes []*v1.Node, beside []
 				n.Status.Allocatable = n.Status.Capacity
 			}
 			nodes = append(nodes, n)
-		case object != nil && name == s.Pods:
-			beside = append(beside, object)
+		case name == s.Pods:
+			found = take(object) || found
 		}
 		return ok
 	})
-	return nodes, beside, err
-}
-
-// podsOf hands the objects of the file of the pods to a function that reports whether one is of the kind: those that were read
-// with the nodes, if it is the same file.
-func (s *Sources) podsOf(files Files, beside []any, kind string, take func(object any) bool) error {
-	if s.Pods != s.Nodes && s.Pods != s.Templates {
-		return objects(files, s.Pods, kind, take)
-	}
-	found := false
-	for _, object := range beside {
-		found = take(object) || found
-	}
-	if !found {
-		return refuse(s.Pods, "holds no %s", kind)
-	}
-	return nil
+	return nodes, func() error {
+		switch {
+		case s.Pods != "" && s.Pods != name:
+			return objects(files, s.Pods, kind, take)
+		case s.Pods != "" && !found:
+			return refuse(s.Pods, "holds no %s", kind)
+		}
+		return nil
+	}, err
 }
 
 func refuse(file, format string, args ...any) error {
@@ -157,9 +151,11 @@ func readSnapshot(from Sources, files Files) (*Fleet, error) {
 	for group, t := range s.Templates {
 		fleet.Groups[group] = cloudprovider.Template{Node: t.Node, Pods: t.Pods}
 	}
-	pods, err := readPods(from, files, nil)
-	if err != nil {
-		return nil, err
+	pods := &podList{on: map[string][]*v1.Pod{}, bound: map[string]bool{}}
+	if from.Pods != "" {
+		if err := objects(files, from.Pods, "Pod", pods.add); err != nil {
+			return nil, err
+		}
 	}
 	fleet.Cluster = pods.inSnapshot(s)
 	return fleet, nil

@@ -25,7 +25,8 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	samples := map[string]*v1.Node{} // the node that stands for each group
 	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
 	var strays []string
-	nodes, beside, err := s.nodesOf(files, s.Nodes)
+	pods := &podList{on: map[string][]*v1.Pod{}, equal: map[string]*v1.Pod{}}
+	nodes, rest, err := s.nodesOf(files, s.Nodes, "Pod", pods.add)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +52,7 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	if len(samples) == 0 {
 		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(nodes))
 	}
-	pods, err := readPods(s, files, beside)
-	if err != nil {
+	if err := rest(); err != nil {
 		return nil, err
 	}
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Nodes)}
@@ -67,15 +67,6 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	fleet.noteZones(label, nodes, groups)
 	fleet.Cluster = pods.clusterOf(nodes)
 	return fleet, nil
-}
-
-// readPods reads the pods, and the objects among them that the scheduler looks up.
-func readPods(s Sources, files Files, beside []any) (*podList, error) {
-	pods := &podList{on: map[string][]*v1.Pod{}}
-	if s.Pods == "" {
-		return pods, nil
-	}
-	return pods, s.podsOf(files, beside, "Pod", pods.add)
 }
 
 const mostNames = 5

@@ -6,9 +6,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
@@ -85,6 +87,8 @@ type Cluster struct {
 // podList is the pods of a cluster, and what the scheduler looks up for them.
 type podList struct {
 	on      map[string][]*v1.Pod // by node
+	bound   map[string]bool      // the names of those, with the namespace; nil if nobody asks
+	equal   map[string]*v1.Pod   // of those on nodes, one for all that count alike; nil if each stands for itself
 	pending []*v1.Pod
 	objects []runtime.Object
 	volumes bool
@@ -98,7 +102,11 @@ func (l *podList) add(object any) (isPod bool) {
 		switch {
 		case o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed: // takes no room
 		case o.Spec.NodeName != "":
-			l.on[o.Spec.NodeName] = append(l.on[o.Spec.NodeName], o)
+			if l.bound != nil {
+				l.bound[o.Namespace+"/"+o.Name] = true
+				break
+			}
+			l.on[o.Spec.NodeName] = append(l.on[o.Spec.NodeName], l.shared(o))
 		case o.DeletionTimestamp == nil && len(o.Spec.SchedulingGates) == 0:
 			l.pending = append(l.pending, o)
 		}
@@ -110,6 +118,38 @@ func (l *podList) add(object any) (isPod bool) {
 		l.objects = append(l.objects, o.(runtime.Object))
 	}
 	return isPod
+}
+
+// shared returns one pod for all that count alike on their nodes, as most of a workload do: a cluster may have a million. Pods of
+// templates are shown by name, and those with volumes may have claims that are named after them: they stand for themselves.
+func (l *podList) shared(p *v1.Pod) *v1.Pod {
+	if template.RunsOnEveryNode(p) || len(p.Spec.ResourceClaims) > 0 || slices.ContainsFunc(p.Spec.Volumes, isStorage) {
+		return p
+	}
+	like := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Labels: p.Labels, DeletionTimestamp: p.DeletionTimestamp},
+		Spec: p.Spec, Status: p.Status}
+	like.Spec.NodeName, like.Spec.Hostname, like.Spec.Volumes = "", "", nil
+	like.Status.StartTime, like.Status.PodIP, like.Status.PodIPs, like.Status.HostIP, like.Status.HostIPs = nil, "", nil, "", nil
+	like.Status.Conditions = nil
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodResizePending { // decides what the pod takes
+			like.Status.Conditions = append(like.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+		}
+	}
+	key, err := like.Marshal()
+	if err != nil {
+		return p
+	}
+	if known := l.equal[string(key)]; known != nil {
+		return known
+	}
+	l.equal[string(key)] = like
+	return like
+}
+
+// isStorage tells a volume that the scheduler looks at from those that every node can offer.
+func isStorage(v v1.Volume) bool {
+	return v.Projected == nil && v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.HostPath == nil
 }
 
 // clusterOf puts the pods on the nodes.
@@ -125,12 +165,7 @@ func (l *podList) clusterOf(nodes []*v1.Node) *Cluster {
 // either, it is not pending.
 func (l *podList) inSnapshot(s *document.Snapshot) *Cluster {
 	c := &Cluster{Objects: l.objects, Volumes: l.volumes}
-	known := map[string]bool{}
-	for _, pods := range l.on {
-		for _, p := range pods {
-			known[p.Namespace+"/"+p.Name] = true
-		}
-	}
+	known := l.bound
 	for _, n := range s.Nodes {
 		c.Nodes = append(c.Nodes, topologyspread.Node{Node: n.Node, Pods: n.Pods})
 		for _, p := range n.Pods {

@@ -24,7 +24,8 @@ const annotationName = "cluster-autoscaler.kwok.nodegroup/name"
 // readTemplates takes every node of a list for the template of a group.
 func readTemplates(s Sources, files Files) (*Fleet, error) {
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Templates)}
-	nodes, beside, err := s.nodesOf(files, s.Templates)
+	daemons := daemonList{named: map[string]bool{}, on: map[string][]*v1.Pod{}}
+	nodes, rest, err := s.nodesOf(files, s.Templates, "Pod or DaemonSet", daemons.add)
 	if err != nil {
 		return nil, err
 	}
@@ -41,39 +42,48 @@ func readTemplates(s Sources, files Files) (*Fleet, error) {
 		fleet.Notes = append(fleet.Notes, "templates come without pods: free is what is allocatable; --pods counts daemon sets")
 		return fleet, nil
 	}
-	return fleet, fleet.addPods(s, files, beside, groupOf)
+	if err := rest(); err != nil {
+		return nil, err
+	}
+	for node, group := range groupOf {
+		fleet.Groups[group] = cloudprovider.Template{Node: fleet.Groups[group].Node, Pods: daemons.on[node]}
+	}
+	fleet.addPods(s, &daemons)
+	return fleet, nil
 }
 
-// addPods gives the templates the daemon set and static pods of their nodes, and the pods of those
-// daemon sets that would run there.
-func (f *Fleet) addPods(s Sources, files Files, beside []any, groupOf map[string]string) error {
-	sets, told := []*appsv1.DaemonSet{}, map[string]bool{}
-	var found template.DaemonSetFinder
-	err := s.podsOf(files, beside, "Pod or DaemonSet", func(object any) bool {
-		switch o := object.(type) {
-		case *appsv1.DaemonSet:
-			sets = append(sets, o)
-			told[cmp.Or(o.Namespace, metav1.NamespaceDefault)+"/"+o.Name] = true
-			return true
-		case *v1.Pod:
-			if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
-				return true
-			}
-			found.Add(o)
-			if group, on := groupOf[o.Spec.NodeName]; on && template.RunsOnEveryNode(o) && o.DeletionTimestamp == nil {
-				t := f.Groups[group]
-				t.Pods = append(t.Pods, o)
-				f.Groups[group] = t
-			}
+// daemonList is what a list says of daemon sets and static pods.
+type daemonList struct {
+	sets  []*appsv1.DaemonSet
+	named map[string]bool // their names, with the namespace
+	found template.DaemonSetFinder
+	on    map[string][]*v1.Pod // by node
+}
+
+// add keeps what an object of a list says of them, and reports whether it is a pod or daemon set.
+func (l *daemonList) add(object any) bool {
+	switch o := object.(type) {
+	case *appsv1.DaemonSet:
+		l.sets = append(l.sets, o)
+		l.named[cmp.Or(o.Namespace, metav1.NamespaceDefault)+"/"+o.Name] = true
+		return true
+	case *v1.Pod:
+		if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
 			return true
 		}
-		return false
-	})
-	if err != nil {
-		return err
+		l.found.Add(o)
+		if template.RunsOnEveryNode(o) && o.DeletionTimestamp == nil {
+			l.on[o.Spec.NodeName] = append(l.on[o.Spec.NodeName], o)
+		}
+		return true
 	}
-	derived := found.DaemonSets(func(set string) bool { return told[set] })
-	sets = append(sets, derived...)
+	return false
+}
+
+// addPods gives the templates the pods of daemon sets that would run there.
+func (f *Fleet) addPods(s Sources, daemons *daemonList) {
+	derived := daemons.found.DaemonSets(func(set string) bool { return daemons.named[set] })
+	sets := slices.Concat(daemons.sets, derived)
 	for _, group := range slices.Sorted(maps.Keys(f.Groups)) {
 		t := f.Groups[group]
 		template.AddDaemonPods(&t, sets)
@@ -87,5 +97,4 @@ func (f *Fleet) addPods(s Sources, files Files, beside []any, groupOf map[string
 		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own",
 			document.Title(s.Pods), spelling.List(names, mostNames)))
 	}
-	return nil
 }
