@@ -33,7 +33,7 @@ func fleet(groups, events int) *v1alpha1.ScenarioReport {
 	s.End, s.Cost = after(events+1), &v1alpha1.Cost{Total: "12.5", PerHour: "3", HighestPerHour: "3"}
 	for i := range groups {
 		s.Groups = append(s.Groups, v1alpha1.GroupReport{
-			Name: fmt.Sprintf("pool-%04d-eu-west-1%c", i/3, 'a'+i%3), Zone: fmt.Sprintf("eu-west-1%c", 'a'+i%3), Max: 100, Set: i / 3,
+			Name: fmt.Sprintf("pool-%04d-eu-west-1%c", i/3, 'a'+i%3), Zone: fmt.Sprintf("eu-west-1%c", 'a'+i%3), Max: 100, Set: i/3 + 1,
 			Why: "similar to another one, levelled with it", Sizes: []v1alpha1.GroupSize{{}},
 		})
 		if i%3 == 0 {
@@ -351,5 +351,16 @@ func TestSizeBeforeTheFirstScaleUp(t *testing.T) {
 	page := pageOf(t, htmlreport.Result{Report: r})
 	if want := "From 2 nodes at the start to 5 at the end, at most 5 after 0."; !strings.Contains(page, want) {
 		t.Errorf("does not say %q", want)
+	}
+}
+
+// TestGroupsHaveTheNumbersOfTheirSets: the table of groups numbers sets from 1, as the report does.
+func TestGroupsHaveTheNumbersOfTheirSets(t *testing.T) {
+	page := pageOf(t, htmlreport.Result{Report: fleet(6, 1)})
+	for group, set := range map[string]string{"pool-0000-eu-west-1a": "1", "pool-0001-eu-west-1c": "2"} {
+		row := regexp.MustCompile(`<tr><t[hd][^>]*>` + group + `</t[hd]>\s*<td[^>]*>[^<]*</td>\s*<td[^>]*>([^<]*)</td>`).FindStringSubmatch(page)
+		if row == nil || row[1] != set {
+			t.Errorf("%s: the row is %q, want set %s", group, row, set)
+		}
 	}
 }

@@ -239,11 +239,7 @@ func reasons(row *v1alpha1.TimelineRow) []string {
 func groupTable(s *v1alpha1.ScenarioReportStatus) table {
 	t := newTable("Group", "Zone", "Set#", "Before#", "After#", "Min#", "Max#", "Ready#", "Pods#", "Why")
 	for _, g := range s.Groups {
-		set := ""
-		if g.Set >= 0 {
-			set = strconv.Itoa(g.Set + 1)
-		}
-		t.add(g.Name, g.Zone, set, g.Before, g.After, g.Min, g.Max, g.Ready, g.Pods, g.Why)
+		t.add(g.Name, g.Zone, g.Set, g.Before, g.After, g.Min, g.Max, g.Ready, g.Pods, g.Why)
 	}
 	return t
 }
