@@ -47,11 +47,12 @@ func (c *CloudPack) hasPrefix(key string) bool {
 	return slices.ContainsFunc(c.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// NamesCloud reports whether the node's providerID has the scheme of a cloud that
-// the packs know, and so decides which labels are compared.
-func (l LabelPacks) NamesCloud(node *v1.Node) bool {
-	return l.clouds().byScheme(node.Spec.ProviderID) != nil
-}
+// NamedCloud returns the cloud whose scheme a providerID has, and so which labels are compared; nil if the packs
+// know none.
+func (l LabelPacks) NamedCloud(providerID string) *CloudPack { return l.clouds().byScheme(providerID) }
+
+// NamesCloud reports whether the node's providerID has the scheme of a cloud.
+func (l LabelPacks) NamesCloud(node *v1.Node) bool { return l.NamedCloud(node.Spec.ProviderID) != nil }
 
 // ShowsCloud reports whether the node shows by its providerID or by any label of
 // which cloud it is.
@@ -64,12 +65,4 @@ func (l LabelPacks) ShowsCloud(node *v1.Node) bool {
 		}
 		return false
 	})
-}
-
-// SameCloud reports whether two providerIDs have schemes of one cloud that the
-// packs know.
-func (l LabelPacks) SameCloud(a, b string) bool {
-	clouds := l.clouds()
-	cloud := clouds.byScheme(a)
-	return cloud != nil && cloud == clouds.byScheme(b)
 }

@@ -20,34 +20,28 @@ func ShareCloud(templates map[string]cloudprovider.Template) error {
 	if err != nil {
 		return err
 	}
-	named := map[string]string{}
-	for group, t := range templates {
-		if t.Node != nil && packs.NamesCloud(t.Node) {
-			named[group] = t.Node.Spec.ProviderID
+	var common *nodegroupset.CloudPack
+	providerID := "" // that names it
+	for _, group := range slices.Sorted(maps.Keys(templates)) {
+		node := templates[group].Node
+		if node == nil {
+			continue
+		}
+		switch named := packs.NamedCloud(node.Spec.ProviderID); {
+		case named == nil:
+		case common == nil:
+			common, providerID = named, node.Spec.ProviderID
+		case named != common:
+			return nil
 		}
 	}
-	common := commonCloud(packs, named)
 	for group, t := range templates {
-		if t.Node == nil || common == "" || packs.ShowsCloud(t.Node) {
+		if t.Node == nil || common == nil || packs.ShowsCloud(t.Node) {
 			continue
 		}
 		node := *t.Node
-		node.Spec.ProviderID = common
+		node.Spec.ProviderID = providerID
 		templates[group] = cloudprovider.Template{Node: &node, Pods: t.Pods}
 	}
 	return nil
-}
-
-// commonCloud is a providerID of the cloud that all given ones name. It is empty if they name none
-// or several.
-func commonCloud(packs nodegroupset.LabelPacks, named map[string]string) string {
-	first := ""
-	for _, group := range slices.Sorted(maps.Keys(named)) {
-		if id := named[group]; first == "" {
-			first = id
-		} else if !packs.SameCloud(first, id) {
-			return ""
-		}
-	}
-	return first
 }
