@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 GO      ?= go
 BIN     := bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell git describe --tags --always --abbrev=12 --dirty 2>/dev/null || echo unknown)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
@@ -16,6 +16,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 MODULES := $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
 # The releases of Cluster Autoscaler for which such a module is written into bin.
 RELEASES := $(patsubst integrations/port/%.patch,%,$(wildcard integrations/port/*.patch))
+# The name of the image, and what it is made for.
+IMAGE         ?= ghcr.io/evenkeel/evenkeel
+ARCHITECTURES ?= amd64 arm64
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
@@ -51,7 +54,7 @@ linked = $(if $(1),$(BIN)/clusterautoscaler-$(1),integrations/clusterautoscaler)
 port   = integrations/port/write $(1) $(call linked,$(1))
 
 ##@ Use
-.PHONY: help build cluster-autoscaler run
+.PHONY: help build image cluster-autoscaler run
 help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
@@ -59,6 +62,14 @@ help: ## Print this help.
 
 build: ## Build bin/evenkeel.
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/evenkeel ./cmd/evenkeel
+
+# The same commit and the same release of Go give the same bytes, whatever the machine, the folder and the environment are.
+image: ## Write dist/image: an OCI layout with the container image, for ARCHITECTURES (docs/install.md).
+	@rm -rf dist/image
+	@$(foreach a,$(ARCHITECTURES),GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 GOOS=linux GOARCH=$(a) \
+		$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN)/linux-$(a)/evenkeel ./cmd/evenkeel &&) :
+	@GOWORK=off $(GO) run -C release ./cmd/image -output $(CURDIR)/dist/image -name $(IMAGE):$(VERSION) -version $(VERSION) \
+		-commit $(COMMIT) -date $(DATE) $(ARCHITECTURES:%=$(CURDIR)/$(BIN)/linux-%/evenkeel)
 
 # All cloud providers are in it: minutes and some gigabytes of memory the first time.
 cluster-autoscaler: ## Build bin/cluster-autoscaler: a Cluster Autoscaler with evenkeel linked (RELEASE=1.36, else the newest).
@@ -70,10 +81,14 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test race worlds nightly e2e fuzz bench compare
+.PHONY: test image-test race worlds nightly e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
+	@cd release && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 	@$(foreach r,$(RELEASES),$(call port,$(r)) && (m=$(call linked,$(r)); . integrations/enter; $(GO) test $(TESTFLAGS) ./...) &&) :
+
+image-test: ## Build the image of the last commit in two clones, compare every byte, and run it as the manifests do.
+	@cd release && GOWORK=off $(GO) test ./image -count=1 -timeout 30m $(TESTFLAGS) -run '^TestClones$$' -repository $(CURDIR)
 
 race: ## Run the tests of what is concurrent under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
@@ -124,6 +139,7 @@ LINT = $(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./..
 lint: gofmt $(BIN)/golangci-lint ## Check format and run golangci-lint, vet included.
 	@$(call each,$(LINT))
 	@cd e2e && $(LINT)
+	@cd release && GOWORK=off $(LINT)
 
 gofmt:
 	@files=$$(gofmt -l .); \
@@ -156,7 +172,7 @@ $(BUF):
 verify: export GOWORK := off
 verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 	@$(call each,$(GO) mod tidy -diff)
-	@for m in tools e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	@for m in tools release e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 	@state() { git diff; git ls-files -o --exclude-standard; }; \
 	mkdir -p $(BIN); state >$(BIN)/before; $(MAKE) generate && state >$(BIN)/after; \
 	diff $(BIN)/before $(BIN)/after || { echo "generated files were stale: commit what make generate wrote"; exit 1; }
@@ -164,6 +180,7 @@ verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 vuln: ## Look for known vulnerabilities (asks vuln.go.dev).
 	@$(GO) build -C tools -o ../$(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
 	@$(call each,$(CURDIR)/$(BIN)/govulncheck ./...)
+	@cd release && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
 
 clean: ## Remove what was built.
 	@rm -rf $(BIN) dist
