@@ -86,7 +86,7 @@ func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 		t.Fatal(err)
 	}
 	if err := plane.Until(ctx, p, func() bool { return p.Status.Phase == v1.PodRunning }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; it is on node %q: %+v", err, p.Spec.NodeName, p.Status)
 	}
 	t.Logf("a pod ran on %s after %v", p.Spec.NodeName, time.Since(ordered))
 
