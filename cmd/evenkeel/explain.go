@@ -72,7 +72,9 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 		},
 		RunE: promptly(func(cmd *cobra.Command, groups []string) error {
 			silence()
-			defer collectOften()()
+			if len(q.files) > 0 { // nodes and pods are not held as they are read
+				defer collectOften()()
+			}
 			printer := output.Printer(cmd)
 			if q.packs {
 				if err := q.packsAlone(cmd.Flags(), groups); err != nil {
