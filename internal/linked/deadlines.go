@@ -208,7 +208,7 @@ func (d *Deadlines[G]) trial(group string) (nodes int64, tried bool) {
 }
 
 // given notes which nodes groups get, any of which could take what the others get.
-func (d *Deadlines[G]) given(groups []G, split []nodegroupset.GroupSplit) {
+func (d *Deadlines[G]) given(groups []G, split []splitMember) {
 	if d == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package linked
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -41,37 +40,36 @@ func (j *Journal) announce(e event) {
 // splitEvent reports a split among several groups; a group that grows on its own is reported by the
 // autoscaler.
 func splitEvent(d splitDecision) event {
-	if len(d.Groups)+len(d.Failed) < 2 {
+	if len(d.Groups)+len(d.LeftOut) < 2 {
 		return event{}
 	}
 	e := event{v1.EventTypeNormal, eventBalancedScaleUp,
-		fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
+		fmt.Sprintf("%d nodes for similar node groups: %s", d.Given, shorten(d.Groups, grown))}
 	if d.Pods > 0 {
 		e.text += fmt.Sprintf("; planned for %d pods with their topology spread", d.Pods)
 	}
 	if d.PodsLeft > 0 {
 		e.text += fmt.Sprintf(", %d more wait", d.PodsLeft)
 	}
-	if len(d.Failed) > 0 || d.Unplaced > 0 {
+	if len(d.LeftOut) > 0 || d.Unplaced > 0 {
 		e.kind, e.reason = v1.EventTypeWarning, eventUnevenScaleUp
 	}
 	if d.Unplaced > 0 {
 		e.text += fmt.Sprintf("; no room for %d more", d.Unplaced)
 	}
-	if len(d.Failed) > 0 {
-		e.text += "; left out: " + shorten(slices.Sorted(maps.Keys(d.Failed)),
-			func(id string) string { return fmt.Sprintf("%s (%.100s)", id, d.Failed[id]) })
+	if len(d.LeftOut) > 0 {
+		e.text += "; left out: " + shorten(d.LeftOut, func(p problem) string { return fmt.Sprintf("%s (%.100s)", p.Group, p.Error) })
 	}
 	return e
 }
 
-func grown(g nodegroupset.GroupSplit) string {
+func grown(g splitMember) string {
 	text := fmt.Sprintf("%s %d", g.Name, g.Size)
 	if g.NewSize != g.Size {
 		text += fmt.Sprintf("->%d", g.NewSize)
 	}
-	if why := held(g); why != "" {
-		text += " (" + why + ")"
+	if g.Why != "" {
+		text += " (" + g.Why + ")"
 	}
 	return text
 }

@@ -24,27 +24,51 @@ const (
 	reasonOverdue = "overdue" // removed: it has waited as long as a node may wait for balance
 )
 
-// splitDecision is a scale-up that was shared among the groups of a set.
+// splitDecision is a scale-up that was shared among the groups of a set. As JSON it is what the page shows.
 type splitDecision struct {
-	Chosen   string                    // the group the expander chose
-	Policy   string                    // of a declared set
-	Need     int                       // nodes the pods need, whatever limits there are
-	Asked    int                       // nodes the autoscaler asked to share
-	Unplaced int                       // nodes that were to be shared and no group had room for
-	Groups   []nodegroupset.GroupSplit // the sizes before and after
-	Failed   map[string]string         // group to error: left out of the split
-	Quotas   []string                  // the quotas that bound it
-	Pods     int                       // with a plan for all pods at once: those that have room then
-	PodsLeft int                       // with such a plan: those that do not
+	Time     time.Time     `json:"time"`
+	Chosen   string        `json:"chosen"`             // the group the expander chose
+	Policy   string        `json:"-"`                  // of a declared set
+	Need     int           `json:"need"`               // nodes the pods need, whatever limits there are
+	Asked    int           `json:"asked"`              // nodes the autoscaler asked to share
+	Given    int64         `json:"given"`              // nodes the groups got
+	Unplaced int           `json:"unplaced"`           // nodes that were to be shared and no group had room for
+	Pods     int           `json:"pods,omitempty"`     // with a plan for all pods at once: those that have room then
+	PodsLeft int           `json:"podsLeft,omitempty"` // with such a plan: those that do not
+	Groups   []splitMember `json:"groups"`
+	LeftOut  []problem     `json:"leftOut"` // groups whose size is not known
+	Quotas   []string      `json:"quotas"`  // that bound it
 }
 
-// nodes is how many nodes the groups got.
-func (d splitDecision) nodes() int64 {
-	var sum int64
-	for _, g := range d.Groups {
-		sum += g.NewSize - g.Size
+// splitMember is the part of one group in a split.
+type splitMember struct {
+	Name    string `json:"name"`
+	Size    int64  `json:"size"`
+	NewSize int64  `json:"newSize"`
+	Why     string `json:"why,omitempty"` // what held it where it is
+}
+
+func membersOf(result []nodegroupset.GroupSplit) []splitMember {
+	var out []splitMember
+	for _, g := range result {
+		out = append(out, splitMember{g.Name, g.Size, g.NewSize, held(g)})
 	}
-	return sum
+	return out
+}
+
+// problem is an error of a group.
+type problem struct {
+	Group string `json:"group"`
+	Error string `json:"error"`
+}
+
+// problems are errors by group, in name order.
+func problems(failed map[string]string) []problem {
+	out := []problem{}
+	for _, id := range slices.Sorted(maps.Keys(failed)) {
+		out = append(out, problem{id, failed[id]})
+	}
+	return out
 }
 
 // shrinkDecision is what a round of scale-down did with the nodes that may go.
@@ -72,6 +96,7 @@ func forBalance(all []nodeDecision) []nodeDecision {
 
 // comparison is a change of the index: which groups are similar now.
 type comparison struct {
+	Time    time.Time
 	Groups  int               // groups that were compared
 	Changed int               // of those, the groups whose template was new or had changed
 	Took    time.Duration     // how long the comparison took
@@ -88,20 +113,14 @@ type sizeReading struct {
 	Failed map[string]string // group to error
 }
 
-// dated is something and when it was.
-type dated[T any] struct {
-	at time.Time
-	is T
-}
-
 // history is what a journal remembers. A copy of it may be read without the journal's lock: what it
 // points to does not change.
 type history struct {
-	splits   []dated[splitDecision] // newest last
-	rounds   []shrinkDecision       // those that removed a node, or in which other nodes waited than in the one before; newest last
-	last     shrinkDecision         // the last round, whatever it did
-	compared dated[comparison]
-	sizes    dated[sizeReading]
+	splits   []splitDecision  // newest last
+	rounds   []shrinkDecision // those that removed a node, or in which other nodes waited than in the one before; newest last
+	last     shrinkDecision   // the last round, whatever it did
+	compared comparison
+	sizes    sizeReading
 	shift    zonalshift.Decision // zones that are shifted away
 }
 
@@ -143,10 +162,14 @@ func (j *Journal) CountIn(m *Metrics) {
 
 // split records a scale-up that was shared.
 func (j *Journal) split(d splitDecision) {
-	d.Groups, d.Failed, d.Quotas = slices.Clone(d.Groups), maps.Clone(d.Failed), slices.Clone(d.Quotas)
+	d.Groups, d.LeftOut, d.Quotas = append([]splitMember{}, d.Groups...), append([]problem{}, d.LeftOut...), append([]string{}, d.Quotas...)
+	for _, g := range d.Groups {
+		d.Given += g.NewSize - g.Size
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.history.splits = appended(j.history.splits, dated[splitDecision]{j.clock.Now(), d})
+	d.Time = j.clock.Now()
+	j.history.splits = appended(j.history.splits, d)
 	j.metrics.split(d)
 	j.announce(splitEvent(d))
 }
@@ -177,7 +200,8 @@ func (j *Journal) compared(c comparison) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.history.compared = dated[comparison]{j.clock.Now(), c}
+	c.Time = j.clock.Now()
+	j.history.compared = c
 	j.metrics.compared(c)
 }
 
@@ -196,8 +220,8 @@ func (j *Journal) policies(refused string) {
 func (j *Journal) sized(s sizeReading) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.history.sizes = dated[sizeReading]{j.clock.Now(), s}
-	j.metrics.sized(j.history.compared.is.Sets, s.Sizes)
+	j.history.sizes = s
+	j.metrics.sized(j.history.compared.Sets, s.Sizes)
 }
 
 // remembers returns what the journal remembers now.

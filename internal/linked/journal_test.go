@@ -74,14 +74,14 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 		for i := range splits {
 			size, more := rapid.Int64Range(0, 9).Draw(t, "size"), rapid.Int64Range(0, 9).Draw(t, "more")
 			d := splitDecision{Chosen: fmt.Sprint(i), Unplaced: rapid.IntRange(0, 3).Draw(t, "unplaced"),
-				Groups: []nodegroupset.GroupSplit{{Name: "a", Size: size, NewSize: size + more}, {Name: "b", Size: 1, NewSize: 1}}}
+				Groups: []splitMember{{Name: "a", Size: size, NewSize: size + more}, {Name: "b", Size: 1, NewSize: 1}}}
 			if rapid.Bool().Draw(t, "fails") {
-				d.Failed = map[string]string{"c": "away"}
+				d.LeftOut = []problem{{"c", "away"}}
 			}
 			j.split(d)
 			want["split_nodes_total"] += float64(more)
 			want["unplaced_nodes_total"] += float64(d.Unplaced)
-			want["left_out_node_groups_total"] += float64(len(d.Failed))
+			want["left_out_node_groups_total"] += float64(len(d.LeftOut))
 		}
 		for range rapid.IntRange(0, 9).Draw(t, "rounds") {
 			d := shrinkDecision{Removed: rapid.SliceOfN(anyNode, 0, 4).Draw(t, "removed"), Waiting: rapid.SliceOfN(anyNode, 0, 4).Draw(t, "waiting")}
@@ -109,7 +109,7 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 			}
 		}
 		kept := j.remembers().splits
-		if len(kept) != min(splits, remembered) || len(kept) > 0 && kept[len(kept)-1].is.Chosen != fmt.Sprint(splits-1) {
+		if len(kept) != min(splits, remembered) || len(kept) > 0 && kept[len(kept)-1].Chosen != fmt.Sprint(splits-1) {
 			t.Errorf("%d of %d splits are kept", len(kept), splits)
 		}
 	})
@@ -184,14 +184,14 @@ func (r *eventsRecorder) Eventf(kind, reason, format string, args ...any) {
 }
 
 func TestDecisionsAreToldAsEvents(t *testing.T) {
-	var many []nodegroupset.GroupSplit
+	var many []splitMember
 	for i := range 20 {
-		many = append(many, nodegroupset.GroupSplit{Name: fmt.Sprintf("g%d", i), NewSize: 1})
+		many = append(many, splitMember{Name: fmt.Sprintf("g%d", i), NewSize: 1})
 	}
-	three := []nodegroupset.GroupSplit{
+	three := membersOf([]nodegroupset.GroupSplit{
 		{Name: "a", Size: 1, NewSize: 4}, {Name: "b", Size: 3, NewSize: 3, Reason: nodegroupset.ReasonAtMax},
 		{Name: "c", Size: 2, NewSize: 3, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
-	}
+	})
 	waits := func(names ...string) (out []nodeDecision) {
 		for _, name := range names {
 			out = append(out, nodeDecision{Node: name, Group: "b", Reason: reasonLevel, Behind: "a", Began: true})
@@ -210,7 +210,7 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 		{"a split", func(j *Journal) { j.split(splitDecision{Groups: three}) },
 			[]string{"Normal BalancedScaleUp 4 nodes for similar node groups: a 1->4, b 3 (at its maximum), c 2->3 (quota cores)"}},
 		{"a split without everybody", func(j *Journal) {
-			j.split(splitDecision{Groups: three[:1], Unplaced: 2, Failed: map[string]string{"x": "100%", "d": "away"}})
+			j.split(splitDecision{Groups: three[:1], Unplaced: 2, LeftOut: problems(map[string]string{"x": "100%", "d": "away"})})
 		}, []string{"Warning UnevenScaleUp 3 nodes for similar node groups: a 1->4; no room for 2 more; left out: d (away), x (100%)"}},
 		{"a group on its own", func(j *Journal) { j.split(splitDecision{Groups: three[:1]}) }, nil},
 		{"a large split", func(j *Journal) { j.split(splitDecision{Groups: many}) },
@@ -254,7 +254,7 @@ func TestSizesAreReadAtTheEndOfALoop(t *testing.T) {
 	j.compared(comparison{Sets: [][]string{{"a", "b", "c"}, {"lone"}}})
 	ReadSizes(j, []*testGroup{{id: "a", size: 1}, {id: "b", size: 4}, {id: "c", size: 9, err: errors.New("away")}, {id: "lone", size: 7}})
 	want := sizeReading{Sizes: map[string]int{"a": 1, "b": 4}, Failed: map[string]string{"c": "away"}}
-	if diff := cmp.Diff(want, j.remembers().sizes.is); diff != "" {
+	if diff := cmp.Diff(want, j.remembers().sizes); diff != "" {
 		t.Error(diff)
 	}
 	if spread := metricValues(t, registry)["set_size_spread"]; spread != 3 {
@@ -270,7 +270,7 @@ func TestTheJournalIsSafeForConcurrentUse(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for i := range 100 {
-				j.split(splitDecision{Groups: []nodegroupset.GroupSplit{{Name: "a", NewSize: 1}}})
+				j.split(splitDecision{Groups: []splitMember{{Name: "a", NewSize: 1}}})
 				j.shrunk(shrinkDecision{Removed: []nodeDecision{{Node: fmt.Sprint(i)}}})
 				j.compared(comparison{Sets: [][]string{{"a", "b"}}, Explain: func() (nodegroupset.Report, error) { return nodegroupset.Report{}, nil }})
 				j.sized(sizeReading{Sizes: map[string]int{"a": i}})

@@ -61,9 +61,9 @@ func (m *Metrics) policies(refused bool) {
 
 func (m *Metrics) split(d splitDecision) {
 	m.splits.Inc()
-	m.splitNodes.Add(float64(d.nodes()))
+	m.splitNodes.Add(float64(d.Given))
 	m.unplaced.Add(float64(d.Unplaced))
-	m.leftOut.Add(float64(len(d.Failed)))
+	m.leftOut.Add(float64(len(d.LeftOut)))
 }
 
 func (m *Metrics) shrunk(d shrinkDecision) {

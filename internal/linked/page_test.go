@@ -43,13 +43,13 @@ func busyJournal() *Journal {
 		},
 	})
 	clock.SetTime(start.Add(time.Minute))
-	j.split(splitDecision{Chosen: "gpu", Need: 1, Asked: 1, Groups: []nodegroupset.GroupSplit{{Name: "gpu", NewSize: 1}}})
+	j.split(splitDecision{Chosen: "gpu", Need: 1, Asked: 1, Groups: []splitMember{{Name: "gpu", NewSize: 1}}})
 	clock.SetTime(start.Add(2 * time.Minute))
 	j.split(splitDecision{
 		Chosen: "m-b", Need: 9, Asked: 6, Unplaced: 1, Quotas: []string{"cores"},
-		Failed: map[string]string{"m-d": "the cloud is away <script>alert(1)</script>"},
-		Groups: []nodegroupset.GroupSplit{{Name: "m-b", Size: 3, NewSize: 4, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
-			{Name: "m-a", Size: 1, NewSize: 5}, {Name: "m-c", Size: 4, NewSize: 4, Reason: nodegroupset.ReasonAtMax}},
+		LeftOut: []problem{{"m-d", "the cloud is away <script>alert(1)</script>"}},
+		Groups: membersOf([]nodegroupset.GroupSplit{{Name: "m-b", Size: 3, NewSize: 4, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
+			{Name: "m-a", Size: 1, NewSize: 5}, {Name: "m-c", Size: 4, NewSize: 4, Reason: nodegroupset.ReasonAtMax}}),
 	})
 	clock.SetTime(start.Add(3 * time.Minute))
 	waits := nodeDecision{Node: "m-b-0001", Group: "m-b", Set: "m-a", Reason: reasonLevel, Behind: "m-a", Since: start.Add(150 * time.Second)}

@@ -93,8 +93,8 @@ func TestDeclaredSetSharesByItsPolicy(t *testing.T) {
 	want(2, 2, 6, 4)
 	split(8, "b", "a") // no spot for these
 	want(6, 6, 6, 4)
-	if got := s.journal.remembers().splits; !strings.HasPrefix(got[0].is.Policy, "set web, Proportional: on-demand 20") ||
-		len(got[1].is.Groups) != 2 {
+	if got := s.journal.remembers().splits; !strings.HasPrefix(got[0].Policy, "set web, Proportional: on-demand 20") ||
+		len(got[1].Groups) != 2 {
 		t.Errorf("journal: %+v", got)
 	}
 }

@@ -72,7 +72,7 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 			"podsLeft", d.PodsLeft, "groups", d.Groups)
 		return p.Growth, nil
 	}
-	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, Failed: failed}
+	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, LeftOut: problems(failed)}
 	request, policy := u.underPolicy(u.request(sized, d), d.Chosen)
 	d.Policy = policy
 	lower := raise(&request, u.Lag)
@@ -81,10 +81,10 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	if err != nil {
 		return nil, err
 	}
-	u.Deadlines.given(u.Groups, result.Groups)
 	lower(&result)
 	result.Groups = result.Groups[:len(sized)]
-	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), result.Groups, boundBy(result)
+	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), membersOf(result.Groups), boundBy(result)
+	u.Deadlines.given(u.Groups, d.Groups)
 	journal.split(d)
 	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "policy", d.Policy, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced,
 		"groups", d.Groups, "quotas", d.Quotas)
@@ -95,9 +95,9 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 // limits of the whole cluster and of the chosen group came between; when all of them are known the
 // whole need is shared under all of them.
 func (u ScaleUp[G]) request(sized []Sized[G], d splitDecision) nodegroupset.SplitRequest {
-	request := nodegroupset.SplitRequest{Nodes: int64(d.Asked), Chosen: d.Chosen}
-	if _, failed := d.Failed[d.Chosen]; failed {
-		request.Chosen = ""
+	request := nodegroupset.SplitRequest{Nodes: int64(d.Asked)}
+	if sized[0].Group.Name == d.Chosen { // else its size is not known
+		request.Chosen = d.Chosen
 	}
 	for _, group := range sized {
 		request.Groups = append(request.Groups, group.Group)

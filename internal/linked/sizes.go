@@ -62,7 +62,7 @@ func knownSizes[G NodeGroup](groups []G, but []nodegroupset.Group) func(name str
 // because a cloud provider need not be safe for concurrent use.
 func ReadSizes[G NodeGroup](journal *Journal, groups []G) {
 	together := map[string]bool{}
-	for _, set := range shared(journal.remembers().compared.is.Sets) {
+	for _, set := range shared(journal.remembers().compared.Sets) {
 		for _, id := range set {
 			together[id] = true
 		}

@@ -96,7 +96,7 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 	if why != "" {
 		return nil, why
 	}
-	return w.finish(result, splitDecision{Chosen: chosen, Failed: failed, Policy: policy})
+	return w.finish(result, splitDecision{Chosen: chosen, LeftOut: problems(failed), Policy: policy})
 }
 
 // Needed reports whether there is anything to plan for these pods and members: else the option is right
@@ -311,7 +311,7 @@ func (w *spreadWork[G]) finish(plan *spreadplan.Plan, d splitDecision) (*SpreadP
 	for i, one := range w.sized {
 		m := &w.request.Members[i]
 		more := plan.Sizes[m.Name] - m.Size
-		d.Groups = append(d.Groups, nodegroupset.GroupSplit{Name: m.Name, Size: one.Group.Size, NewSize: one.Group.Size + more})
+		d.Groups = append(d.Groups, splitMember{Name: m.Name, Size: one.Group.Size, NewSize: one.Group.Size + more})
 		if more > 0 {
 			size := int(one.Group.Size)
 			out.Growth = append(out.Growth, Growth[G]{one.NodeGroup, size, size + int(more), int(one.Group.Max)})

@@ -305,8 +305,10 @@ func TestSpreadPlanIsUsedOnce(t *testing.T) {
 	if why != "" {
 		t.Fatal(why)
 	}
+	told := ""
 	split := func(groups ...*testGroup) int {
 		j, _ := newTestJournal()
+		events := eventsOf(j)
 		grown, err := ScaleUp[*testGroup]{Groups: groups, Asked: 1, Planned: plan}.Split(j)
 		if err != nil {
 			t.Fatal(err)
@@ -315,6 +317,7 @@ func TestSpreadPlanIsUsedOnce(t *testing.T) {
 		for _, g := range grown {
 			nodes += g.NewSize - g.Size
 		}
+		told = <-events
 		shown := j.remembers().status(j.clock.Now()).Splits[0]
 		if planned := shown.Pods == 30 && shown.PodsLeft == 0; planned != (nodes == 15) {
 			t.Errorf("%d nodes are shown as %+v", nodes, shown)
@@ -324,16 +327,16 @@ func TestSpreadPlanIsUsedOnce(t *testing.T) {
 	if got := split(groups...); got != 15 {
 		t.Errorf("%d nodes, want 15", got)
 	}
+	want := "Normal BalancedScaleUp 15 nodes for similar node groups: a 1->6, b 1->6, c 1->6; planned for 30 pods with their topology spread"
+	if told != want {
+		t.Errorf("event %q, want %q", told, want)
+	}
 	if got := split(groups[1], groups[0]); got != 1 {
 		t.Errorf("another group is chosen: %d nodes, want 1", got)
 	}
 	groups[2].size = 2
 	if got := split(groups...); got != 1 {
 		t.Errorf("a group has grown since: %d nodes, want 1", got)
-	}
-	event := splitEvent(plan.decision)
-	if want := "15 nodes for similar node groups: a 1->6, b 1->6, c 1->6; planned for 30 pods with their topology spread"; event.text != want {
-		t.Errorf("event %q, want %q", event.text, want)
 	}
 }
 
