@@ -13,7 +13,7 @@ var mostPods = Strategy{
 		"and of little help where the same pods fit everywhere.",
 	Filter: func(_ Config, options []Option) []Result {
 		return keepBest(options,
-			func(o Option) int { return o.Pods.Len() },
+			func(o Option) int { return o.Pods },
 			func(a, b int) int { return cmp.Compare(b, a) },
 			func(n int) string { return spelling.Count(n, "pod") })
 	},

@@ -14,14 +14,13 @@ import (
 // Two ways to run ten pods that request 10 cores and 20 GiB together.
 func Example() {
 	requested := podfit.Resources{v1.ResourceCPU: 10_000, v1.ResourceMemory: 20 << 30}
-	pods := expander.Pods{{Pods: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}}
 	machine := func(cpu, memory string) cloudprovider.Template {
 		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 		return cloudprovider.Template{Node: &v1.Node{Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}}
 	}
 	options := []expander.Option{
-		{Group: "small", NodeCount: 3, Pods: pods, Requested: requested, Template: machine("4", "8Gi")},
-		{Group: "large", NodeCount: 1, Pods: pods, Requested: requested, Template: machine("16", "64Gi")},
+		{Group: "small", NodeCount: 3, Pods: 10, Requested: requested, Template: machine("4", "8Gi")},
+		{Group: "large", NodeCount: 1, Pods: 10, Requested: requested, Template: machine("16", "64Gi")},
 	}
 
 	chain, err := expander.New([]string{"most-pods", "least-waste"}, expander.Config{})
@@ -34,7 +33,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%d nodes of %s for %d pods\n%s", chosen.NodeCount, chosen.Group, chosen.Pods.Len(), trail)
+	fmt.Printf("%d nodes of %s for %d pods\n%s", chosen.NodeCount, chosen.Group, chosen.Pods, trail)
 	// Output:
 	// 3 nodes of small for 10 pods
 	// most-pods: keeps large (10 pods), small (10 pods)

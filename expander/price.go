@@ -42,7 +42,7 @@ func measureCost(o Option) cost {
 	}
 	c := cost{known: true, total: new(big.Int).Mul(big.NewInt(int64(o.NodePrice)), big.NewInt(int64(o.NodeCount)))}
 	memory := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(o.Requested[v1.ResourceMemory]), big.NewInt(1000)), big.NewInt(memoryPerCore))
-	pods := new(big.Int).Mul(big.NewInt(int64(o.Pods.Len())), big.NewInt(milliCoresPerPod))
+	pods := new(big.Int).Mul(big.NewInt(int64(o.Pods)), big.NewInt(milliCoresPerPod))
 	cores := new(big.Int).Add(pods, big.NewInt(o.Requested[v1.ResourceCPU]))
 	c.worth = memory.Add(memory, new(big.Rat).SetInt(cores))
 	if c.worth.Sign() > 0 {

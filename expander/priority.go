@@ -29,7 +29,7 @@ type rank struct {
 // rank is the best of the priorities that the groups of an option have.
 func (p Priorities) rank(o Option) rank {
 	best := rank{}
-	for _, group := range slices.Concat([]string{o.Group}, o.Members) {
+	for _, group := range slices.Concat([]string{o.Group}, o.members) {
 		if m, found := p.Match(group); found {
 			if r := (rank{m, group, true}); r.compare(best) < 0 {
 				best = r

@@ -17,14 +17,15 @@ func represent(options []Option) ([]Option, Step) {
 	step := Step{Strategy: SetStep}
 	for _, set := range sets(options) {
 		best := slices.MinFunc(set, standing)
-		chosen = append(chosen, best)
 		for _, o := range set {
+			best.members = append(best.members, o.Group)
 			v := Result{Figure: "in the set of " + best.Group}
 			if o.Group == best.Group {
 				v = Result{Kept: true, Figure: standsFor(best, set)}
 			}
 			step.Options = append(step.Options, OptionResult{Group: o.Group, Result: v})
 		}
+		chosen = append(chosen, best)
 	}
 	step.sort()
 	slices.SortFunc(chosen, byName)
@@ -50,13 +51,13 @@ func sets(options []Option) [][]Option {
 // standing orders options by their claim to stand for a set.
 func standing(a, b Option) int {
 	return cmp.Or(
-		cmp.Compare(b.Pods.Len(), a.Pods.Len()),
+		cmp.Compare(b.Pods, a.Pods),
 		cmp.Compare(a.NodeCount, b.NodeCount),
 		byName(a, b))
 }
 
 func standsFor(best Option, set []Option) string {
-	figure := spelling.Count(best.Pods.Len(), "pod") + " on " + spelling.Count(best.NodeCount, "node")
+	figure := spelling.Count(best.Pods, "pod") + " on " + spelling.Count(best.NodeCount, "node")
 	var others []string
 	for _, o := range set {
 		if o.Group != best.Group {

@@ -27,17 +27,13 @@ func nodeOf(milliCPU, memory int64) *v1.Node {
 	}
 }
 
-// podCount stands for so many pods, of a kind of their own.
-func podCount(n int) Pods { return Pods{{Pods: make([]int, n)}} }
-
 // option is a group that takes pods requesting the given cpu and memory on n
 // nodes of 4 cores and 16 GiB.
 func option(group string, nodes, pods int, milliCPU, memory int64) Option {
 	return Option{
 		Group:     group,
-		Members:   []string{group},
 		NodeCount: nodes,
-		Pods:      podCount(pods),
+		Pods:      pods,
 		Template:  cloudprovider.Template{Node: nodeOf(4000, 16*gib)},
 		Requested: podfit.Resources{v1.ResourceCPU: milliCPU, v1.ResourceMemory: memory},
 	}
@@ -172,11 +168,15 @@ func strategyOf(t testing.TB, name string) Strategy {
 // A set has the highest priority of its members, whichever represents it.
 func TestPriorityOfASetIsItsBestMembers(t *testing.T) {
 	p := prioritiesOf(t, "10: ['.*']\n50: [ng-c]\n")
-	set := option("ng-a", 1, 1, 0, 0)
-	set.Members = []string{"ng-a", "ng-b", "ng-c"}
-	results := priority.Filter(Config{Priorities: p}, []Option{option("lone", 1, 1, 0, 0), set})
-	if results[0].Kept || !results[1].Kept || results[1].Figure != `priority 50 (ng-c matches "ng-c")` {
-		t.Errorf("got %+v", results)
+	options := []Option{option("lone", 1, 1, 0, 0)}
+	for _, name := range []string{"ng-a", "ng-b", "ng-c"} {
+		o := option(name, 1, 1, 0, 0)
+		o.Set = "ng-a"
+		options = append(options, o)
+	}
+	chosen, trail, err := chainOf(t, "priority", Config{Priorities: p}).Choose(options)
+	if err != nil || chosen.Group != "ng-a" || trail[1].Options[0].Figure != `priority 50 (ng-c matches "ng-c")` {
+		t.Errorf("chose %s, %v:\n%s", chosen.Group, err, trail)
 	}
 }
 

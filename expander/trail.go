@@ -45,12 +45,12 @@ func (s *Step) TieBreak() bool { return s.Strategy == NodesStep || s.Strategy ==
 // fewestNodes keeps those of equal options that need the fewest nodes per pod, and of these the ones that help the most pods.
 func fewestNodes(options []Option) []Result {
 	byNodes := func(a, b Option) int {
-		return cmp.Or(cmp.Compare(a.NodeCount*b.Pods.Len(), b.NodeCount*a.Pods.Len()), cmp.Compare(b.Pods.Len(), a.Pods.Len()))
+		return cmp.Or(cmp.Compare(a.NodeCount*b.Pods, b.NodeCount*a.Pods), cmp.Compare(b.Pods, a.Pods))
 	}
 	best := slices.MinFunc(options, byNodes)
 	results := make([]Result, len(options))
 	for i, o := range options {
-		results[i] = Result{Kept: byNodes(o, best) == 0, Figure: spelling.Count(o.Pods.Len(), "pod") + " on " +
+		results[i] = Result{Kept: byNodes(o, best) == 0, Figure: spelling.Count(o.Pods, "pod") + " on " +
 			spelling.Count(o.NodeCount, "node")}
 	}
 	return results

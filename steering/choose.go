@@ -393,7 +393,7 @@ func (c *choice) offer(name string) expander.Option {
 	}
 	o := c.options[name]
 	offer := expander.Option{
-		Group: name, Set: c.s.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
+		Group: name, Set: c.s.set(name), NodeCount: o.NodeCount, Pods: len(o.Pods),
 		Template: cloudprovider.Template{Node: c.request.Nodes[name]}, Requested: podfit.Resources{},
 	}
 	if c.single(name) {
