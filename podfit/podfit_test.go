@@ -94,3 +94,17 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+func TestSumsBeyondAllNumbersStayAtTheLargest(t *testing.T) {
+	for name, got := range map[string]int64{
+		"a sum": AddSaturated(math.MaxInt64, 1, 1), "a product": AddSaturated(0, math.MaxInt64, 2),
+		"a product of large ones": AddSaturated(0, 1<<40, 1<<40),
+	} {
+		if got != math.MaxInt64 {
+			t.Errorf("%s is %d", name, got)
+		}
+	}
+	if got := AddSaturated(2, 3, 4); got != 14 {
+		t.Errorf("2 + 3*4 is %d", got)
+	}
+}

@@ -64,7 +64,7 @@ func (r Resources) Plus(n int64, others Resources) Resources {
 // running over.
 func (r Resources) Add(n int64, others Resources) {
 	for name, amount := range others {
-		if sum := addSaturated(r[name], n, amount); sum != 0 {
+		if sum := AddSaturated(r[name], n, amount); sum != 0 {
 			r[name] = sum
 		} else {
 			delete(r, name)
@@ -72,8 +72,8 @@ func (r Resources) Add(n int64, others Resources) {
 	}
 }
 
-// addSaturated is a + n*b.
-func addSaturated(a, n, b int64) int64 {
+// AddSaturated is a + n*b, or the largest number where that would be beyond it.
+func AddSaturated(a, n, b int64) int64 {
 	if hi, lo := bits.Mul64(uint64(max(n, 0)), uint64(max(b, 0))); hi != 0 || lo > uint64(math.MaxInt64-max(a, 0)) {
 		return math.MaxInt64
 	}

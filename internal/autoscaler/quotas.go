@@ -157,14 +157,9 @@ func (t *attempt) track() *tracker {
 		groupOf[template.Node.Node] = id
 	}
 	for _, q := range k.quotas {
-		left := map[string]int64{}
+		left, used := map[string]int64{}, linked.Used(q, loads)
 		for resource, limit := range q.Max {
-			left[resource] = limit
-			for _, load := range k.loads {
-				if q.AppliesTo(load.Node) {
-					left[resource] -= load.Takes[resource]
-				}
-			}
+			left[resource] = limit - used[resource]
 		}
 		k.left = append(k.left, left)
 	}

@@ -2,13 +2,12 @@ package linked
 
 import (
 	"maps"
-	"math"
-	"math/bits"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/podfit"
 )
 
 // Quota is one of the autoscaler's quotas: limits by resource over the nodes to which it applies.
@@ -40,7 +39,7 @@ type Sharer struct {
 func SplitQuotas[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Quota {
 	var bounds []nodegroupset.Quota
 	for _, quota := range quotas {
-		used := use(quota, nodes)
+		used := Used(quota, nodes)
 		limits := quota.Limits()
 		for _, resource := range slices.Sorted(maps.Keys(limits)) {
 			limit := max(0, limits[resource])
@@ -52,8 +51,8 @@ func SplitQuotas[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64)
 					continue
 				}
 				one.Groups, one.Units = append(one.Groups, group.Name), append(one.Units, units)
-				one.Limit = add(one.Limit, times(units, group.Size))
-				binds = binds || times(units, more) > left
+				one.Limit = podfit.AddSaturated(one.Limit, group.Size, units)
+				binds = binds || podfit.AddSaturated(0, more, units) > left
 			}
 			if binds {
 				bounds = append(bounds, one)
@@ -63,13 +62,13 @@ func SplitQuotas[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64)
 	return bounds
 }
 
-// use adds up what nodes take of a quota.
-func use(quota Quota, nodes []Load) map[string]int64 {
+// Used adds up what nodes take of a quota.
+func Used(quota Quota, nodes []Load) map[string]int64 {
 	used := map[string]int64{}
 	for _, node := range nodes {
 		if quota.AppliesTo(node.Node) {
 			for resource, amount := range node.Takes {
-				used[resource] = add(used[resource], amount)
+				used[resource] = podfit.AddSaturated(used[resource], 1, amount)
 			}
 		}
 	}
@@ -109,26 +108,8 @@ func used(q *nodegroupset.Quota, groups []nodegroupset.Group) int64 {
 	var sum int64
 	for _, g := range groups {
 		if at := slices.Index(q.Groups, g.Name); at >= 0 {
-			sum = add(sum, times(q.Units[at], g.Size))
+			sum = podfit.AddSaturated(sum, g.Size, q.Units[at])
 		}
 	}
 	return sum
-}
-
-// add and times stay at the largest number where the result would be beyond it. Nothing is negative
-// here.
-
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func times(a, b int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi != 0 || lo > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(lo)
 }
