@@ -222,9 +222,12 @@ func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explana
 	}
 	if q.policies != "" {
 		var err error
-		if _, q.options.Policies, err = grouppolicy.Read(q.policies); err != nil {
+		if _, q.options.Policies, err = grouppolicy.Read(inputsOf(cmd).open, q.policies); err != nil {
 			return nil, err
 		}
+	}
+	if err := q.pending.read(inputsOf(cmd).open); err != nil {
+		return nil, err
 	}
 	fleet, options, moment, err := q.fleet(cmd)
 	if err != nil {

@@ -118,7 +118,7 @@ func (q *question) replicas(cmd *cobra.Command, names []string, named bool, prin
 // alone refuses flags of explain that are about node groups, where objects of another kind are explained.
 func alone(cmd *cobra.Command, n document.Naming) error {
 	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at",
-		"zonal-shift-file", "scheduler-config-file"})...)
+		"zonal-shift-file", schedulerConfigFlag})...)
 	return misuse(len(useless) > 0, "leave the flags out", "%s does not go with %ss", strings.Join(useless, ", "), n.Kind)
 }
 

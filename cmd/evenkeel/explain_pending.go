@@ -3,12 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/internal/pending"
 	"github.com/evenkeel/evenkeel/internal/simulate"
@@ -21,25 +21,40 @@ import (
 type pendingFlags struct {
 	at        time.Duration
 	scheduler schedulerConfig
-	shifts    string // file
+	shifts    string            // file
+	marks     []zonalshift.Mark // of that file
 }
 
 func (o *pendingFlags) addTo(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.at, "at", 0,
 		"with -f: time of the run to explain the pending pods at, before the round of that time; by default its first round")
-	flags.Var(&o.scheduler, "scheduler-config-file",
-		"with --nodes or --snapshot: file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+	o.scheduler.addTo(flags, "with --nodes or --snapshot: ")
 	flags.StringVar(&o.shifts, "zonal-shift-file", "",
 		"with --nodes or --snapshot: file of the zones that are shifted away, as evenkeel zone writes it")
 }
 
 func (o *pendingFlags) check(flags *pflag.FlagSet, scenario bool) error {
-	own := strings.Join(changed(flags, "scheduler-config-file", "zonal-shift-file"), ", ")
+	own := strings.Join(changed(flags, schedulerConfigFlag, "zonal-shift-file"), ", ")
 	return cmp.Or(
 		misuse(!scenario && flags.Changed("at"), "a list and a snapshot are of one time", "--at goes with -f only"),
 		misuse(o.at < 0, "it counts from the begin of the run", "invalid --at %s: must not be below 0", o.at),
 		misuse(scenario && own != "", "a scenario has its own schedulerConfig and zonalShifts", "%s does not go with -f", own),
 	)
+}
+
+// read reads the files that flags name.
+func (o *pendingFlags) read(open document.Open) error {
+	if err := o.scheduler.read(open); err != nil || o.shifts == "" {
+		return err
+	}
+	text, err := open.Text(o.shifts, zonemarks.MaxSize)
+	if isInput(err) {
+		return &usageError{err, "name a file that evenkeel zone has written"}
+	}
+	if err == nil {
+		_, o.marks, err = zonemarks.Parse(o.shifts, text)
+	}
+	return err
 }
 
 // explain explains the pending pods of a fleet, or of a moment of a scenario.
@@ -51,25 +66,11 @@ func (o *pendingFlags) explain(ctx context.Context, fleet *explain.Fleet, moment
 	case fleet.Cluster == nil:
 		return nil
 	}
-	options := predicates.Options{Objects: fleet.Cluster.Objects}
-	if o.scheduler.name != "" {
-		options.Configuration = o.scheduler.object
-	}
-	checker, err := predicates.New(ctx, options)
+	checker, err := predicates.New(ctx, predicates.Options{Objects: fleet.Cluster.Objects, Configuration: o.scheduler.object})
 	if err != nil {
 		return err
 	}
-	var marks []zonalshift.Mark
-	if o.shifts != "" {
-		text, err := os.ReadFile(o.shifts)
-		if err != nil {
-			return &usageError{err, "name a file that evenkeel zone has written"}
-		}
-		if _, marks, err = zonemarks.Parse(o.shifts, text); err != nil {
-			return err
-		}
-	}
-	cluster, err := pending.OfFleet(fleet, status.Sets, marks, time.Now())
+	cluster, err := pending.OfFleet(fleet, status.Sets, o.marks, time.Now())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,10 +23,7 @@ const (
 // namedPipe is a pipe with a name, into which a text is written once.
 func namedPipe(t *testing.T, text string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := pipe(t)
 	go func() {
 		if f, err := os.OpenFile(name, os.O_WRONLY, 0); err == nil {
 			_, _ = io.WriteString(f, text)
@@ -69,11 +67,13 @@ func TestPipesAndCompressedText(t *testing.T) {
 
 // A program that waits for somebody to write into a pipe stops on the first signal.
 func TestInterruptEndsWaitingForAPipe(t *testing.T) {
-	for _, args := range []string{"plan -f", "simulate -f", "explain -f", "explain --group-label pool --nodes", "scenario from-dump -f"} {
-		name := filepath.Join(t.TempDir(), "pipe")
-		if err := syscall.Mkfifo(name, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, args := range []string{
+		"plan -f", "simulate -f", "explain -f", "explain --group-label pool --nodes", "scenario from-dump -f", "doctor -f", "sidecar --replay",
+		"simulate price --node-group-policies", "simulate price --scheduler-config-file",
+		"explain --nodes - --group-label pool --node-group-policies", "explain --nodes - --group-label pool --scheduler-config-file",
+		"explain --nodes - --group-label pool --zonal-shift-file",
+	} {
+		name := pipe(t)
 		ctx, stop := context.WithCancelCause(t.Context())
 		code := make(chan int)
 		go func() {
@@ -87,4 +87,35 @@ func TestInterruptEndsWaitingForAPipe(t *testing.T) {
 			_ = f.Close()
 		}
 	}
+}
+
+// What is read again later must not be a pipe: nobody writes to it a second time.
+func TestFilesThatAreReadAgainAreNoPipes(t *testing.T) {
+	certs := t.TempDir()
+	if code := run(t.Context(), []string{"certs", "--dir", certs, "--host", "127.0.0.1"}, nil, io.Discard, os.Stderr); code != exitSuccess {
+		t.Fatal("exit code", code)
+	}
+	pair := fmt.Sprintf("%[1]s/server.crt --expander-key %[1]s/server.key ", certs)
+	sidecar := "sidecar --no-cluster --infer-readiness --journal-file journal --backend-address localhost:1 --expander-cert " + pair
+	expander := "expander --cert " + strings.Replace(pair, "--expander-key", "--key", 1)
+	for _, args := range []string{
+		sidecar + "--node-group-policies", sidecar + "--zonal-shift-file",
+		expander + "--node-group-policies", expander + "--expander priority --expander-priorities", "zone shift a --file",
+	} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(args), pipe(t)), strings.NewReader(""), io.Discard, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), "is a pipe, but is read more than once: name a regular file") {
+			t.Errorf("%s: exit code %d, want %d; stderr: %s", args, code, exitUsage, &stderr)
+		}
+	}
+}
+
+// pipe makes a named pipe.
+func pipe(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

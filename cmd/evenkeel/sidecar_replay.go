@@ -46,15 +46,11 @@ func (o *sidecarOptions) runReplay(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	in := cmd.InOrStdin()
-	if o.replay != "-" {
-		file, err := os.Open(o.replay)
-		if err != nil {
-			return &usageError{fmt.Errorf("--replay: %w", err), "must be a file of --record-events"}
-		}
-		defer file.Close()
-		in = file
+	in, err := inputsOf(cmd).open(o.replay)
+	if err != nil {
+		return &usageError{fmt.Errorf("--replay: %w", err), "must be a file of --record-events"}
 	}
+	defer in.Close()
 	out, err := sidecar.Replay(in, options.Options)
 	if err != nil {
 		return &usageError{fmt.Errorf("--replay=%s: %w", o.replay, err), "see the flags that say which groups are similar, and --record-events"}

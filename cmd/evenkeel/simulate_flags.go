@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -45,8 +44,7 @@ type overrides struct {
 
 	policiesFile string
 	policies     []v1alpha1.NodeGroupSetPolicy // of that file
-	// scheduler is read when the flag is parsed.
-	scheduler schedulerConfig
+	scheduler    schedulerConfig
 }
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
@@ -71,8 +69,7 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 		"other schedulers whose pods count before they are marked unschedulable")
 	flags.StringSliceVar(&options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")
-	flags.Var(&o.scheduler, "scheduler-config-file",
-		"file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+	o.scheduler.addTo(flags, "")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
 	flags.StringArrayVar(&o.fails, "fail-zone", nil, "ZONE[@FROM[+FOR]], the nodes of a zone fail: eu-west-1b@5m+10m; may be repeated")
 	addNow(flags, &o.now)
@@ -94,10 +91,10 @@ func (o *overrides) read(open document.Open) error {
 		}
 		o.outages = append(o.outages, outage)
 	}
-	if o.policiesFile == "" {
-		return nil
+	if err := o.scheduler.read(open); err != nil || o.policiesFile == "" {
+		return err
 	}
-	declared, _, err := grouppolicy.Read(o.policiesFile)
+	declared, _, err := grouppolicy.Read(open, o.policiesFile)
 	if err == nil {
 		o.policies = declared.Spec.Sets
 	}
@@ -143,32 +140,46 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 		}
 		of.in(&s.Spec).Set(value)
 	})
-	if o.scheduler.name != "" {
+	if o.scheduler.object != nil {
 		s.Spec.Options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}
 	}
 }
 
-// schedulerConfig is a flag that names a file with a KubeSchedulerConfiguration.
+// schedulerConfigFlag names a file with a KubeSchedulerConfiguration.
+const schedulerConfigFlag = "scheduler-config-file"
+
+// schedulerConfig is the file of that flag.
 type schedulerConfig struct {
 	name   string
-	object []byte // JSON
+	object []byte // JSON; nil until it was read, or without a file
 }
 
-func (c *schedulerConfig) String() string { return c.name }
+// addTo adds the flag; condition says where it counts.
+func (c *schedulerConfig) addTo(flags *pflag.FlagSet, condition string) {
+	flags.StringVar(&c.name, schedulerConfigFlag, "",
+		condition+"FILE of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+}
 
-func (c *schedulerConfig) Type() string { return "file" }
+// maxSchedulerConfig is the greatest size of such a file in bytes.
+const maxSchedulerConfig = 1 << 20
 
-func (c *schedulerConfig) Set(name string) error {
-	text, err := os.ReadFile(name)
+// read reads the file, if there is one.
+func (c *schedulerConfig) read(open document.Open) error {
+	if c.name == "" {
+		return nil
+	}
+	text, err := open.Text(c.name, maxSchedulerConfig)
+	if err == nil {
+		err = predicates.CheckConfiguration(text)
+	}
+	if err == nil {
+		c.object, err = yaml.YAMLToJSON(text)
+	}
 	if err != nil {
-		return err
+		return &usageError{fmt.Errorf("invalid argument %q for \"--%s\" flag: %w", c.name, schedulerConfigFlag, err),
+			"a file has one KubeSchedulerConfiguration"}
 	}
-	if err := predicates.CheckConfiguration(text); err != nil {
-		return err
-	}
-	c.name = name
-	c.object, err = yaml.YAMLToJSON(text)
-	return err
+	return nil
 }
 
 // bound sets the bounds of the node groups that --nodes names.

@@ -80,6 +80,21 @@ func (in *input) refuse(name string, document int, err error) error {
 // Text reads a text, which may be compressed with gzip, of at most so many bytes. The error may be a *TooLarge.
 func Text(r io.Reader, maxSize int64) ([]byte, error) { return io.ReadAll(newInput(r, maxSize)) }
 
+// Text reads an input of at most so many bytes, as the function Text does.
+func (open Open) Text(name string, maxSize int64) ([]byte, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := newInput(f, maxSize)
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, in.refuse(Title(name), 0, err)
+	}
+	return text, nil
+}
+
 // blanks are the white space of YAML and JSON; other white space of Unicode is text there.
 const blanks = " \t\r\n"
 

@@ -4,6 +4,8 @@ package followed
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -28,7 +30,7 @@ func (f *File[T]) Name() string { return f.name }
 // Changed reads the file and reports whether it has changed since the last call. An error is returned
 // once for what it is about: a file that cannot be read, or content that parse refuses.
 func (f *File[T]) Changed() (value T, changed bool, err error) {
-	content, err := os.ReadFile(f.name)
+	content, err := Read(f.name)
 	if err != nil {
 		if err.Error() == f.failure {
 			return value, false, nil
@@ -43,4 +45,13 @@ func (f *File[T]) Changed() (value T, changed bool, err error) {
 	f.content = append([]byte{}, content...)
 	value, err = f.parse(f.name, content)
 	return value, err == nil, err
+}
+
+// Read reads a file that is read again later. The error for a named pipe, which can be read once and only while somebody
+// writes to it, is an *fs.PathError.
+func Read(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a pipe, but is read more than once: name a regular file")}
+	}
+	return os.ReadFile(name)
 }

@@ -1,8 +1,6 @@
 package grouppolicy
 
 import (
-	"os"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -41,8 +39,8 @@ func Suit(name string, policies []nodegroupset.SetPolicy, nodes map[string]*v1.N
 }
 
 // Read reads the policies of a file.
-func Read(name string) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, error) {
-	content, err := os.ReadFile(name)
+func Read(open document.Open, name string) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, error) {
+	content, err := open.Text(name, maxSize)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/evenkeel/evenkeel/internal/followed"
 )
 
 // The ConfigMap, unless told otherwise.
@@ -43,7 +45,7 @@ func (f File) String() string { return f.Path }
 
 // Load implements Store.
 func (f File) Load(context.Context) ([]byte, error) {
-	text, err := os.ReadFile(f.Path)
+	text, err := followed.Read(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = os.Stat(filepath.Dir(f.Path))
 		return nil, err
