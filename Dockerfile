@@ -1,5 +1,5 @@
 # The image by a container engine: docker build -t evenkeel . (make image needs none, and gives the same bytes everywhere).
-FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26.5@sha256:3aff6657219a4d9c14e27fb1d8976c49c29fddb70ba835014f477e1c70636647 AS build
 ARG TARGETARCH
 WORKDIR /source
 COPY . .
