@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +33,8 @@ type Process struct {
 	Args []string
 	// Home is the working folder, and the user's home as far as the program can see.
 	Home string
+	// Env are variables that the program has in addition to those of this one.
+	Env []string
 	// Log is the file that output is appended to.
 	Log string
 	// Ready reports whether the program serves.
@@ -50,7 +53,7 @@ func (p *Process) Start() error {
 	defer log.Close()
 	cmd := exec.Command(p.Path, p.Args...)
 	cmd.Dir = p.Home
-	cmd.Env = append(os.Environ(), "HOME="+p.Home)
+	cmd.Env = slices.Concat(os.Environ(), []string{"HOME=" + p.Home}, p.Env)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = tied()
 	if err := cmd.Start(); err != nil {
