@@ -19,6 +19,8 @@ RELEASES := $(patsubst integrations/port/%.patch,%,$(wildcard integrations/port/
 # The name of the image, and what it is made for.
 IMAGE         ?= ghcr.io/evenkeel/evenkeel
 ARCHITECTURES ?= amd64 arm64
+# The platforms that a release has archives for.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
@@ -53,8 +55,14 @@ each = ($(1)) && for m in $(MODULES); do (. integrations/enter; $(1)) || exit 1;
 linked = $(if $(1),$(BIN)/clusterautoscaler-$(1),integrations/clusterautoscaler)
 port   = integrations/port/write $(1) $(call linked,$(1))
 
+# The program for a platform. The same commit and the same release of Go give the same bytes, whatever the machine, the folder and the
+# environment are.
+program = $(BIN)/$(subst /,-,$(1))/evenkeel$(if $(filter windows/%,$(1)),.exe)
+compile = GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 GOOS=$(firstword $(subst /, ,$(1))) \
+	GOARCH=$(lastword $(subst /, ,$(1))) $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(call program,$(1)) ./cmd/evenkeel
+
 ##@ Use
-.PHONY: help build image cluster-autoscaler run
+.PHONY: help build image release-dry-run cluster-autoscaler run
 help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
@@ -63,13 +71,17 @@ help: ## Print this help.
 build: ## Build bin/evenkeel.
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/evenkeel ./cmd/evenkeel
 
-# The same commit and the same release of Go give the same bytes, whatever the machine, the folder and the environment are.
 image: ## Write dist/image: an OCI layout with the container image, for ARCHITECTURES (docs/install.md).
 	@rm -rf dist/image
-	@$(foreach a,$(ARCHITECTURES),GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 GOOS=linux GOARCH=$(a) \
-		$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN)/linux-$(a)/evenkeel ./cmd/evenkeel &&) :
+	@$(foreach a,$(ARCHITECTURES),$(call compile,linux/$(a)) &&) :
 	@GOWORK=off $(GO) run -C release ./cmd/image -output $(CURDIR)/dist/image -name $(IMAGE):$(VERSION) -version $(VERSION) \
 		-commit $(COMMIT) -date $(DATE) $(ARCHITECTURES:%=$(CURDIR)/$(BIN)/linux-%/evenkeel)
+
+release-dry-run: ## Write dist/release: all files of a release, for PLATFORMS, without a network (docs/releases.md).
+	@rm -rf dist/release
+	@$(foreach p,$(PLATFORMS),$(call compile,$(p)) &&) :
+	@GOWORK=off $(GO) run -C release ./cmd/release -output $(CURDIR)/dist/release -notes $(CURDIR)/dist/notes.md -source $(CURDIR) \
+		-version $(VERSION) -date $(DATE) $(foreach p,$(PLATFORMS),$(CURDIR)/$(call program,$(p)))
 
 # All cloud providers are in it: minutes and some gigabytes of memory the first time.
 cluster-autoscaler: ## Build bin/cluster-autoscaler: a Cluster Autoscaler with evenkeel linked (RELEASE=1.36, else the newest).
@@ -81,7 +93,7 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test image-test chart-test race worlds nightly e2e fuzz bench compare
+.PHONY: test image-test release-test chart-test race worlds nightly e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 	@cd release && GOWORK=off $(GO) test $(TESTFLAGS) ./...
@@ -91,8 +103,12 @@ test: ## Run all tests.
 chart-test: ## Test the Helm chart: its suites, what it refuses, its objects against Kubernetes 1.33 to 1.36, and the manifests made from it.
 	@cd configs/charts && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 
-image-test: ## Build the image of the last commit in two clones, compare every byte, and run it as the manifests do.
+image-test: ## Build image and release of the last commit in two clones, compare every byte, and run the image as the manifests do.
 	@cd release && GOWORK=off $(GO) test ./image -count=1 -timeout 30m $(TESTFLAGS) -run '^TestClones$$' -repository $(CURDIR)
+
+release-test: release-dry-run ## Write dist/release, and check it as somebody who downloads it can: checksums, krew, schemas, chart, the program.
+	@cd release && GOWORK=off $(GO) test ./artifacts -count=1 $(TESTFLAGS) -run '^TestMade$$' -made $(CURDIR)/dist/release -version $(VERSION)
+	@cd configs/charts && GOWORK=off $(GO) test . -count=1 $(TESTFLAGS) -run '^TestPacked$$' -packed $(CURDIR)/dist/release/evenkeel-*.tgz
 
 race: ## Run the tests of what is concurrent under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +36,9 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // a plugin of kubectl
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl evenkeel"}
+	}
 	printing.AddColor(root)
 
 	root.AddGroup(
@@ -50,6 +55,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 		newExpander(),
 		newExplain(),
 		newFakeCloud(),
+		newMan(),
 		newPlan(),
 		newScenario(),
 		newSidecar(),

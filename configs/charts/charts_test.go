@@ -2,6 +2,7 @@ package charts
 
 import (
 	"errors"
+	"flag"
 	"io"
 	"maps"
 	"os"
@@ -26,6 +27,8 @@ var releases = []string{"1.33", "1.34", "1.35", "1.36"}
 
 // foreign are kinds that Kubernetes does not define.
 var foreign = map[string]struct{}{"Certificate": {}, "Issuer": {}, "PrometheusRule": {}, "ServiceMonitor": {}}
+
+var packed = flag.String("packed", "", "a packed chart: compare what it makes")
 
 func loaded(t *testing.T) *chart.Chart {
 	t.Helper()
@@ -80,6 +83,32 @@ func TestLint(t *testing.T) {
 			if m.Severity > support.InfoSev {
 				t.Errorf("%s: %s", name, m)
 			}
+		}
+	}
+}
+
+// TestPacked: the chart of a release makes the same as that in the source, but for the version.
+func TestPacked(t *testing.T) {
+	if *packed == "" {
+		t.Skip("needs -packed; make release-test sets it")
+	}
+	source := loaded(t)
+	got, err := Load(*packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := got.Validate(); err != nil || "v"+got.Metadata.Version != got.Metadata.AppVersion {
+		t.Errorf("%v: version %s for evenkeel %s", err, got.Metadata.Version, got.Metadata.AppVersion)
+	}
+	for _, file := range got.Raw {
+		if strings.HasPrefix(file.Name, "ci/") || strings.HasPrefix(file.Name, "tests/") {
+			t.Errorf("%s is in it", file.Name)
+		}
+	}
+	got.Metadata = source.Metadata
+	for name, values := range valueFiles(t) {
+		if !reflect.DeepEqual(rendered(t, got, "elsewhere", values), rendered(t, source, "elsewhere", values)) {
+			t.Errorf("%s: what the packed chart makes differs", name)
 		}
 	}
 }

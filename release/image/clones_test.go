@@ -11,13 +11,13 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-var repository = flag.String("repository", "", "a git repository: build the image of its last commit in two clones")
+var repository = flag.String("repository", "", "a git repository: build the image and the release of its last commit in two clones")
 
 // most is what an image of one platform may have, compressed.
 const most = 60 << 20
 
-// TestClones: two clones of the repository, in different folders and with different times of the files, give the same image; it is
-// small, and runs as the manifests ask for.
+// TestClones: two clones of the repository, in different folders and with different times of the files, give the same image and the same
+// files of a release; the image is small, and runs as the manifests ask for.
 func TestClones(t *testing.T) {
 	if *repository == "" {
 		t.Skip("needs -repository; make image-test sets it")
@@ -31,12 +31,13 @@ func TestClones(t *testing.T) {
 	for _, clone := range []string{first, second} {
 		// age has changed the rights of files: without this git would call the source dirty.
 		run(t, clone, "git", "config", "core.fileMode", "false")
-		run(t, clone, "make", "image")
+		// The platforms of the image: the same programs are in both, and the others are built in the same way.
+		run(t, clone, "make", "image", "release-dry-run", "PLATFORMS=linux/amd64 linux/arm64")
 	}
-	layouts := []string{filepath.Join(first, "dist", "image"), filepath.Join(second, "dist", "image")}
-	sameBytes(t, layouts[0], layouts[1])
+	sameBytes(t, filepath.Join(first, "dist"), filepath.Join(second, "dist"))
 
-	_, images := read(t, layouts[0])
+	layout := filepath.Join(first, "dist", "image")
+	_, images := read(t, layout)
 	for i, arch := range architectures {
 		size := compressed(t, images[i])
 		t.Logf("%s: %.1f MB compressed", arch, float64(size)/1e6)
@@ -46,10 +47,10 @@ func TestClones(t *testing.T) {
 	}
 
 	commit := strings.TrimSpace(run(t, first, "git", "rev-parse", "HEAD"))
-	if got := decode(t, runConfined(t, layouts[0], "version", "-o", "json")); got["commit"] != commit || got["platform"] == "" {
+	if got := decode(t, runConfined(t, layout, "version", "-o", "json")); got["commit"] != commit || got["platform"] == "" {
 		t.Errorf("the program says it is %v, want the commit %s", got, commit)
 	}
-	if out := runConfined(t, layouts[0], "simulate", "zone-outage"); !strings.Contains(string(out), "nodes-lost") {
+	if out := runConfined(t, layout, "simulate", "zone-outage"); !strings.Contains(string(out), "nodes-lost") {
 		t.Errorf("the simulation says %s", out)
 	}
 }

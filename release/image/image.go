@@ -23,6 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/evenkeel/evenkeel/release/bill"
 )
 
 const (
@@ -31,7 +33,7 @@ const (
 	// User is the number of the user and group nonroot, as in the security context of the manifests.
 	User = 65532
 
-	source  = "https://github.com/evenkeel/evenkeel"
+	source  = bill.Source
 	bomType = types.MediaType("application/spdx+json")
 )
 
@@ -161,7 +163,10 @@ func platformImage(base v1.Layer, b binary, options Options) (v1.Image, error) {
 // bomArtifact returns the artifact with the SPDX document of the image. Its type is that of its config, as for every
 // manifest without artifactType.
 func bomArtifact(img v1.Image, b binary, options Options) (v1.Image, error) {
-	content, err := bill(b, options)
+	content, err := bill.Of(bill.Program{
+		Content: b.content, Info: b.info, File: Program, Version: options.Version, Date: options.Date,
+		OS: b.platform.OS, Arch: b.platform.Architecture,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
-package image
+// Package bill writes what a program is made of, as an SPDX document. The same program gives the same bytes.
+package bill
 
 import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"fmt"
 	"net/url"
@@ -17,15 +19,28 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 )
 
-// bill returns the SPDX document of a binary: the program, the modules it was linked from, and the Go release. They are read from the
-// binary itself, so the list is what is inside rather than what go.mod would allow.
-func bill(b binary, options Options) ([]byte, error) {
-	sum := sha256.Sum256(b.content)
-	digest := hex.EncodeToString(sum[:])
-	name := fmt.Sprintf("evenkeel-%s-%s-%s", options.Version, b.platform.OS, b.platform.Architecture)
+// Source is the address of the project.
+const Source = "https://github.com/evenkeel/evenkeel"
 
-	program := component(debug.Module{Path: b.info.Main.Path, Version: options.Version})
-	program.PackageFileName = Program
+// A Program is a binary whose bill is written.
+type Program struct {
+	Content  []byte
+	Info     *buildinfo.BuildInfo
+	File     string // its name where it is installed
+	Version  string
+	Date     time.Time
+	OS, Arch string
+}
+
+// Of returns the SPDX document of a program: itself, the modules it was linked from, and the Go release. They are read from the
+// binary, so the list is what is inside rather than what go.mod would allow.
+func Of(p Program) ([]byte, error) {
+	sum := sha256.Sum256(p.Content)
+	digest := hex.EncodeToString(sum[:])
+	name := fmt.Sprintf("evenkeel-%s-%s-%s", p.Version, p.OS, p.Arch)
+
+	program := component(debug.Module{Path: p.Info.Main.Path, Version: p.Version})
+	program.PackageFileName = p.File
 	program.PackageLicenseDeclared = "Apache-2.0"
 	program.PrimaryPackagePurpose = "APPLICATION"
 	program.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: digest}}
@@ -33,20 +48,20 @@ func bill(b binary, options Options) ([]byte, error) {
 	doc := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT",
 		DocumentName:      name,
-		DocumentNamespace: source + "/spdx/" + url.PathEscape(name) + "-" + digest,
+		DocumentNamespace: Source + "/spdx/" + url.PathEscape(name) + "-" + digest,
 		CreationInfo: &spdx.CreationInfo{
 			Creators: []common.Creator{{CreatorType: "Organization", Creator: "evenkeel"}, {CreatorType: "Tool", Creator: "evenkeel-image"}},
-			Created:  options.Date.Format(time.RFC3339),
+			Created:  p.Date.Format(time.RFC3339),
 		},
 		Packages:      []*spdx.Package{program},
 		Relationships: []*spdx.Relationship{related("DOCUMENT", common.TypeRelationshipDescribe, program)},
 	}
-	modules := []*debug.Module{{Path: "stdlib", Version: strings.TrimPrefix(b.info.GoVersion, "go")}}
-	for _, m := range append(modules, b.info.Deps...) {
-		p := component(*cmp.Or(m.Replace, m))
-		doc.Packages = append(doc.Packages, p)
+	modules := []*debug.Module{{Path: "stdlib", Version: strings.TrimPrefix(p.Info.GoVersion, "go")}}
+	for _, m := range append(modules, p.Info.Deps...) {
+		part := component(*cmp.Or(m.Replace, m))
+		doc.Packages = append(doc.Packages, part)
 		doc.Relationships = append(doc.Relationships,
-			related(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, p))
+			related(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, part))
 	}
 	var buffer bytes.Buffer
 	err := spdxjson.Write(doc, &buffer, spdxjson.Indent("  "), spdxjson.EscapeHTML(false))
