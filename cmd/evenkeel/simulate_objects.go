@@ -33,8 +33,10 @@ func (l *scenarioLoader) documents(contents *document.Contents) ([]document.Docu
 	for _, s := range dump.Spreads {
 		scenario.Spec.WorkloadSpreads = append(scenario.Spec.WorkloadSpreads, *s)
 	}
-	for i := range dump.Objects {
-		item := &dump.Objects[i]
+	for item, err := range dump.Objects() {
+		if err != nil {
+			return nil, err
+		}
 		if object, ok := item.Object.(interface{ GetObjectKind() schema.ObjectKind }); ok { // some lists leave out the kinds of their items
 			object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(item.APIVersion, item.Kind))
 		}

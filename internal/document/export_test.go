@@ -24,3 +24,11 @@ func Rewrite(data []byte) ([]byte, error) {
 	}
 	return appendJSON(nil, treeOf(data, 1)), nil
 }
+
+// Size is how many bytes are held, for tests.
+func (p *Packed) Size() (bytes int) {
+	for _, piece := range p.pieces {
+		bytes += len(piece)
+	}
+	return bytes
+}

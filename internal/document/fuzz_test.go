@@ -88,7 +88,7 @@ func FuzzToYAML(f *testing.F) {
 }
 
 // FuzzObjects: whatever the text, the stream ends; what an object is read as encodes to what is
-// read as the same.
+// read as the same, and can be packed.
 func FuzzObjects(f *testing.F) {
 	data, err := os.ReadFile("testdata/daemonsets.json")
 	if err != nil {
@@ -103,6 +103,7 @@ func FuzzObjects(f *testing.F) {
 			if err != nil || item.Object == nil {
 				continue
 			}
+			pack(t, []document.Item{item})
 			encoded, err := json.Marshal(item.Object)
 			if err != nil {
 				t.Fatalf("%+v does not encode: %v", item.Object, err)

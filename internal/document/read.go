@@ -84,7 +84,7 @@ type Contents struct {
 	// Documents are those of the kinds that were asked for, in the order of the input.
 	Documents []Document
 	// Objects are all others that can be read, of kinds that Objects knows.
-	Objects []Item
+	Objects Packed
 	// Wrong is the problem of the first of the others that cannot, an *Invalid; nil without any.
 	Wrong error
 
@@ -156,16 +156,17 @@ func ReadFiles(files []string, open Open, o Options) ([]Document, error) {
 }
 
 // Scan is ReadFiles for files that hold other things too. Each file is opened once and read as a stream: of a list, one item is
-// in memory at a time.
+// decoded in memory at a time.
 func Scan(files []string, open Open, o Options) (*Contents, error) {
 	c := &Contents{}
 	r := reader{Options: o, others: func(item Item, err error) error {
 		c.Wrong = cmp.Or(c.Wrong, err)
-		if object, ok := item.Object.(metav1.Object); ok {
-			object.SetManagedFields(nil)
-			c.Objects = append(c.Objects, item)
+		object, ok := item.Object.(metav1.Object)
+		if !ok {
+			return nil
 		}
-		return nil
+		object.SetManagedFields(nil)
+		return c.Objects.Add(item)
 	}}
 	err := r.files(files, open)
 	c.Documents, c.foreign, c.empty = r.documents, r.foreign, r.empty

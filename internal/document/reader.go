@@ -15,7 +15,6 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/transform"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kjson "sigs.k8s.io/json"
@@ -325,7 +324,7 @@ func (r *reader) guess(raw []byte) (own header, object any) {
 	if !ok || mayBeHuge(raw) || kjson.UnmarshalCaseSensitivePreserveInts(raw, object) != nil {
 		return own, nil
 	}
-	own.APIVersion, own.Kind = object.(interface{ GetObjectKind() schema.ObjectKind }).GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	own.APIVersion, own.Kind = object.(kinded).GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	own.Metadata.Namespace, own.Metadata.Name = typed.GetObjectMeta().GetNamespace(), typed.GetObjectMeta().GetName()
 	return own, object
 }

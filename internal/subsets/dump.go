@@ -3,6 +3,7 @@ package subsets
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -21,44 +22,70 @@ import (
 type Dump struct {
 	// Spreads are in the order of the input.
 	Spreads []*v1alpha1.WorkloadSpread
-	// Objects are all others of kinds that package document knows.
-	Objects []document.Item
 
-	pods   map[string][]*v1.Pod // by namespace
-	nodes  map[string]*v1.Node
-	events []v1.Event
-	status *provisioning.Status
-	notes  []string
-	at     time.Time // the latest in nodes and events
+	files   *document.Contents
+	targets map[string]metav1.Object // ReplicaSets and others of the kinds of targets, by kind, namespace and name
+	pods    []*v1.Pod                // of the workloads
+	nodes   map[string]*v1.Node
+	events  []v1.Event
+	status  *provisioning.Status
+	notes   []string
+	at      time.Time // the latest in nodes and events
 }
 
 // Of is the dump of the WorkloadSpreads in files, with the objects beside them. What is wrong with them is a *document.Invalid.
 func Of(files *document.Contents) (*Dump, error) {
-	d := &Dump{pods: map[string][]*v1.Pod{}, nodes: map[string]*v1.Node{}}
+	d := &Dump{files: files, targets: map[string]metav1.Object{}, nodes: map[string]*v1.Node{}}
 	if err := cmp.Or(document.Check(files.Documents, d.check), files.Wrong); err != nil {
 		return nil, err
 	}
-	for _, item := range files.Objects {
-		d.add(item)
+	isPod := func(kind string) bool { return kind == "Pod" }
+	for _, wanted := range []func(string) bool{func(kind string) bool { return !isPod(kind) }, isPod} { // whose pods they are is known first
+		for item, err := range d.objects(wanted) {
+			if err != nil {
+				return nil, err
+			}
+			d.add(item)
+		}
 	}
 	d.at = document.Latest(d.events, slices.Collect(maps.Values(d.nodes))) // a kubelet says several times a minute that it is there
 	return d, nil
 }
 
-func (d *Dump) add(item document.Item) {
-	if item.Object == nil {
-		return
-	}
-	if object, ok := item.Object.(metav1.Object); ok && object.GetNamespace() == "" {
-		if _, isNode := item.Object.(*v1.Node); !isNode {
-			object.SetNamespace(metav1.NamespaceDefault)
+// Objects are all others of kinds that package document knows. They are not held.
+func (d *Dump) Objects() iter.Seq2[document.Item, error] { return d.objects(nil) }
+
+func (d *Dump) objects(wanted func(kind string) bool) iter.Seq2[document.Item, error] {
+	return func(yield func(document.Item, error) bool) {
+		for item, err := range d.files.Objects.All(wanted) {
+			if object, ok := item.Object.(metav1.Object); ok && object.GetNamespace() == "" && item.Kind != "Node" {
+				object.SetNamespace(metav1.NamespaceDefault)
+			}
+			if !yield(item, err) {
+				return
+			}
 		}
 	}
-	d.Objects = append(d.Objects, item)
+}
+
+func targetKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// add keeps what explains a WorkloadSpread.
+func (d *Dump) add(item document.Item) {
+	o := item.Object.(metav1.Object)
+	isTarget := func(s *v1alpha1.WorkloadSpread) bool {
+		return item.Kind == "ReplicaSet" || item.Kind == s.Spec.TargetRef.Kind
+	}
+	if key := targetKey(item.Kind, o.GetNamespace(), o.GetName()); d.targets[key] == nil && slices.ContainsFunc(d.Spreads, isTarget) {
+		d.targets[key] = o
+	}
 	switch o := item.Object.(type) {
 	case *v1.Pod:
-		d.pods[o.Namespace] = append(d.pods[o.Namespace], o)
+		if slices.ContainsFunc(d.Spreads, func(s *v1alpha1.WorkloadSpread) bool { return d.isOf(s, o) }) {
+			d.pods = append(d.pods, o)
+		}
 	case *v1.Node:
+		document.Lean(o)
 		d.nodes[o.Name] = o
 	case *v1.Event:
 		d.events = append(d.events, *o)

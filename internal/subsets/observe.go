@@ -57,20 +57,10 @@ func (d *Dump) inputOf(s *v1alpha1.WorkloadSpread) (in workloadspread.Input, not
 	return in, notes, nil
 }
 
-// object finds a workload of a dump.
-func (d *Dump) object(kind, namespace, name string) metav1.Object {
-	for i := range d.Objects {
-		if o, ok := d.Objects[i].Object.(metav1.Object); ok && d.Objects[i].Kind == kind && o.GetNamespace() == namespace && o.GetName() == name {
-			return o
-		}
-	}
-	return nil
-}
-
 // workloadOf is what is known of the target. If it is not in the dump, the status has its replicas.
 func (d *Dump) workloadOf(s *v1alpha1.WorkloadSpread) (w workloadspread.Workload, note string, err error) {
 	ref := s.Spec.TargetRef
-	object := d.object(ref.Kind, s.Namespace, ref.Name)
+	object := d.targets[targetKey(ref.Kind, s.Namespace, ref.Name)]
 	if object == nil {
 		if s.Status.ObservedGeneration == 0 {
 			return w, "", nil
@@ -95,8 +85,8 @@ func (d *Dump) workloadOf(s *v1alpha1.WorkloadSpread) (w workloadspread.Workload
 // newest is the hash of the newest ReplicaSet of a Deployment.
 func (d *Dump) newest(s *v1alpha1.WorkloadSpread) string {
 	most, hash := int64(-1), ""
-	for i := range d.Objects {
-		set, ok := d.Objects[i].Object.(*appsv1.ReplicaSet)
+	for _, object := range d.targets {
+		set, ok := object.(*appsv1.ReplicaSet)
 		if !ok || set.Namespace != s.Namespace || !owns(&s.Spec.TargetRef, set) {
 			continue
 		}
@@ -113,26 +103,26 @@ func owns(ref *v1alpha1.WorkloadReference, o metav1.Object) bool {
 	return owner != nil && owner.Kind == ref.Kind && owner.Name == ref.Name
 }
 
-// podsOf are the pods whose owner is the target, or a ReplicaSet of it, by name. A ReplicaSet
-// that is not in the dump is recognized by its name.
+// podsOf are the pods of the target by name.
 func (d *Dump) podsOf(s *v1alpha1.WorkloadSpread) []*v1.Pod {
-	ref := &s.Spec.TargetRef
-	var out []*v1.Pod
-	for _, pod := range d.pods[s.Namespace] {
-		if owns(ref, pod) || d.throughReplicaSet(ref, pod) {
-			out = append(out, pod)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(d.pods), func(pod *v1.Pod) bool { return !d.isOf(s, pod) })
 	slices.SortFunc(out, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-func (d *Dump) throughReplicaSet(ref *v1alpha1.WorkloadReference, pod *v1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" {
+// isOf reports whether the owner of a pod is the target, or a ReplicaSet of it. A ReplicaSet that is not in the dump is recognized
+// by its name.
+func (d *Dump) isOf(s *v1alpha1.WorkloadSpread, pod *v1.Pod) bool {
+	ref, owner := &s.Spec.TargetRef, metav1.GetControllerOfNoCopy(pod)
+	switch {
+	case pod.Namespace != s.Namespace || owner == nil:
+		return false
+	case owns(ref, pod):
+		return true
+	case owner.Kind != "ReplicaSet":
 		return false
 	}
-	if set := d.object("ReplicaSet", pod.Namespace, owner.Name); set != nil {
+	if set := d.targets[targetKey("ReplicaSet", pod.Namespace, owner.Name)]; set != nil {
 		return owns(ref, set)
 	}
 	name, hash := strings.CutSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
