@@ -242,28 +242,26 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	if err := o.pages.guard(&web, config, log); err != nil {
 		return err
 	}
-	served, err := hooks.listen(ctx, registry, metrics)
-	if err != nil {
-		return err
-	}
-	defer hooks.stop()
-	if len(served) > 0 {
+	var servers listeners
+	defer servers.stop()
+	if hooks.served() {
 		web.Ready["webhooks"] = hooks.ready
 	}
-	pages, err := o.pages.listen(ctx, web)
-	if err != nil {
+	if err := o.pages.listen(ctx, web, &servers); err != nil {
 		return err
 	}
-	defer pages.stop()
-	log.Info("Controllers begin", append([]any{"controllers", o.controllers}, append(pages.addresses, hooks.addresses()...)...)...)
-	return runAll(ctx, append(append(pages.servers, served...), runnerFunc(func(ctx context.Context) error {
+	if err := hooks.listen(ctx, registry, metrics, &servers); err != nil {
+		return err
+	}
+	log.Info("Controllers begin", append([]any{"controllers", o.controllers}, servers.addresses...)...)
+	servers.servers = append(servers.servers, runnerFunc(func(ctx context.Context) error {
 		err := lead(hooks.outlive(ctx))
 		if err != nil {
-			pages.stop() // a replica that has lost the leadership must end at once
-			hooks.stop()
+			servers.stop() // a replica that has lost the leadership must end at once
 		}
 		return err
-	})))
+	}))
+	return servers.run(ctx)
 }
 
 // ownNamespace is that of the program: its Lease and Secrets are there.

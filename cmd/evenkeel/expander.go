@@ -3,45 +3,23 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
 	"k8s.io/client-go/rest"
 
-	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
-	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
-	"github.com/evenkeel/evenkeel/sidecar/statuspage"
 )
 
-// expanderOptions are the flags of the expander alone.
+// expanderOptions are the flags of the expander alone. Of the listeners only the pages may be without TLS.
 type expanderOptions struct {
-	address string
-	files   serving.Files
-	pages   pageFlags
-	// plaintext is of the pages: the expander itself is never without TLS.
-	plaintext    plaintextFlag
-	grace        time.Duration
-	choice       choiceFlags
-	decisions    sidecar.Options
-	kubeconfig   string
-	noCluster    bool
-	countNodes   bool
-	cluster      cluster.Options
-	recordEvents string // file
-	shifts       shiftFlags
-	log          logFlags
+	autoscalerServer
+	countNodes bool
 }
 
 func newExpander() *cobra.Command {
@@ -73,17 +51,9 @@ The sizes of the groups are read from the status that Cluster Autoscaler writes 
 func (o *expanderOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "address", "127.0.0.1:8087", "address of the expander for Cluster Autoscaler")
 	addCertificate(f, &o.files, "", "certificate of the expander, required by Cluster Autoscaler", "")
-	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
-	o.plaintext.addTo(f)
-	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
-	o.choice.addTo(f)
-	addSimilarityFlags(f, &o.decisions.Similarity)
-	f.DurationVar(&o.decisions.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime,
-		"the value passed to Cluster Autoscaler")
-	f.BoolVar(&o.decisions.DryRun, "dry-run", false,
+	o.autoscalerServer.addTo(f)
+	f.BoolVar(&o.options.DryRun, "dry-run", false,
 		"only report what would be chosen, and leave the choice to the next expander of Cluster Autoscaler")
-	o.shifts.addTo(f)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
 	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server: sizes are those of the answers since the start")
 	f.BoolVar(&o.countNodes, "count-nodes", false,
 		"watch the nodes, and count those of each group by their labels while there is no status; needs to list and watch nodes")
@@ -92,7 +62,6 @@ func (o *expanderOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster.ConfigMap, "status-config-map-name", autoscalerstatus.ConfigMap,
 		"ConfigMap of Cluster Autoscaler's status: the value of its --status-config-map-name")
 	f.StringVar(&o.recordEvents, "record-events", "", "append everything that is decided about to this file, as JSON lines")
-	o.log.addTo(f)
 }
 
 func (o *expanderOptions) validate(f *pflag.FlagSet) error {
@@ -112,102 +81,40 @@ func (o *expanderOptions) validate(f *pflag.FlagSet) error {
 }
 
 // run serves until ctx is done.
-func (o *expanderOptions) run(ctx context.Context, log logr.Logger) (err error) {
-	defer collect(50)() // it keeps little, and is asked once for each increase
-	registry, metrics := newRegistry()
-	options := o.decisions
-	options.ZonalShift, options.Log = o.shifts.options(), log
-	if err := o.choice.decide(&options); err != nil {
-		return err
-	}
-	if options.Metrics, err = sidecar.NewExpanderMetrics(registry); err != nil {
-		return err
-	}
-	if o.recordEvents != "" {
-		events, err := openEvents(o.recordEvents, log)
+func (o *expanderOptions) run(ctx context.Context, log logr.Logger) error {
+	const collected = 50 // it keeps little, and is asked once for each increase
+	return o.session(log, collected, func(s *session) (err error) {
+		if s.options.Metrics, err = sidecar.NewExpanderMetrics(s.registry); err != nil {
+			return err
+		}
+		var nodes sidecar.ExpanderNodes // nil unless they are counted
+		watch := func(*sidecar.Expander) {}
+		if err := s.join(ctx, func(ctx context.Context, config *rest.Config, options cluster.Options) (func(), error) {
+			b, err := cluster.NewBeside(ctx, config, options, o.countNodes)
+			if err != nil {
+				return nil, err
+			}
+			s.options.Recorder, nodes = b.Recorder, b.Nodes
+			watch = func(e *sidecar.Expander) { b.WatchStatus(ctx, e.Sizes) }
+			return b.Wait, nil
+		}); err != nil {
+			return err
+		}
+		e, err := sidecar.NewExpander(nodes, s.options)
+		if err != nil {
+			return &usageError{err, "see the flags that say which groups are similar"}
+		}
+		watch(e)
+		if err := s.follow(ctx, e.Shift); err != nil {
+			return err
+		}
+		web, err := s.web(e.Status)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, events.Close()) }()
-		options.Record = events.add
-	}
-	beside, err := o.join(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer beside.close()
-	options.Recorder = beside.recorder
-	e, err := sidecar.NewExpander(beside.nodes, options)
-	if err != nil {
-		return &usageError{err, "see the flags that say which groups are similar"}
-	}
-	beside.watch(e)
-	stop, err := o.shifts.watch(ctx, beside.config, e.Shift)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	web := serving.HTTPOptions{
-		Plaintext: o.plaintext.allows(metricsListener), Gatherer: registry, Metrics: metrics, Grace: o.grace, Ready: map[string]func() error{},
-	}
-	if err := o.pages.guard(&web, beside.config, log); err != nil {
-		return err
-	}
-	return o.serve(ctx, log, e, serving.Options{Grace: o.grace, Metrics: metrics}, web)
-}
-
-// surroundings are the connection of an expander to its cluster.
-type surroundings struct {
-	config   *rest.Config // nil without a cluster
-	recorder sidecar.Recorder
-	nodes    sidecar.ExpanderNodes   // nil unless they are counted
-	watch    func(*sidecar.Expander) // begins to report the status of Cluster Autoscaler
-	close    func()
-}
-
-// join connects to the cluster. What it returns is closed when all calls have ended.
-func (o *expanderOptions) join(ctx context.Context, log logr.Logger) (*surroundings, error) {
-	if o.noCluster {
-		return &surroundings{watch: func(*sidecar.Expander) {}, close: func() {}}, nil
-	}
-	config, err := restConfig(o.kubeconfig, "give --kubeconfig, or --no-cluster")
-	if err != nil {
-		return nil, err
-	}
-	options := o.cluster
-	options.Log = log
-	options.PodName, options.PodUID, options.PodNamespace = os.Getenv("POD_NAME"), os.Getenv("POD_UID"), os.Getenv("POD_NAMESPACE")
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	b, err := cluster.NewBeside(ctx, config, options, o.countNodes)
-	if err != nil {
-		cancel()
-		return nil, &usageError{err, "see --kubeconfig"}
-	}
-	return &surroundings{
-		config: config, recorder: b.Recorder, nodes: b.Nodes,
-		watch: func(e *sidecar.Expander) { b.WatchStatus(ctx, e.Sizes) },
-		close: func() { cancel(); b.Wait() },
-	}, nil
-}
-
-// serve runs the listeners.
-func (o *expanderOptions) serve(ctx context.Context, log logr.Logger, e *sidecar.Expander, common serving.Options,
-	web serving.HTTPOptions) error {
-	options := with(common, "expander", o.files, grpcexpander.MaxMessage)
-	options.GRPC = []grpc.ServerOption{grpc.MaxConcurrentStreams(maxExpanderCalls)}
-	server, err := listen(ctx, "address", o.address, options)
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	grpcexpander.NewServer(e).Register(server)
-	web.Ready["expander-certificate"] = server.Problem
-	web.Handlers = map[string]http.Handler{"/status": statuspage.New(e.Status)}
-	pages, err := o.pages.listen(ctx, web)
-	if err != nil {
-		return err
-	}
-	defer pages.stop()
-	log.Info("Serving Cluster Autoscaler", append([]any{"expander", server.Address()}, pages.addresses...)...)
-	return runAll(ctx, append([]runner{server}, pages.servers...))
+		if err := s.expand(ctx, "address", o.address, o.files, e); err != nil {
+			return err
+		}
+		return s.serve(ctx, web)
+	})
 }

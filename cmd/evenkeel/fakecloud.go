@@ -103,47 +103,45 @@ func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
 		keeper = fakecloud.NewKeeper(client, registering{cloud, setup}, setup.Name, fakecloud.KeeperOptions{DeleteOnExit: o.deleteNodes})
 	}
 	ctx := klog.NewContext(cmd.Context(), log)
-	servers, err := o.listen(ctx, cloud, keeper, log)
-	if err != nil {
+	var servers listeners
+	defer servers.stop()
+	if err := o.listen(ctx, cloud, keeper, log, &servers); err != nil {
 		return err
 	}
 	if keeper != nil {
-		servers = append(servers, runnerFunc(func(ctx context.Context) error { keeper.Run(ctx); return nil }))
+		servers.servers = append(servers.servers, runnerFunc(func(ctx context.Context) error { keeper.Run(ctx); return nil }))
 	}
-	return runAll(ctx, servers)
+	return servers.run(ctx)
 }
 
-// listen opens the servers. keeper is nil if there are no Node objects.
-func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper *fakecloud.Keeper, log logr.Logger) ([]runner, error) {
+// listen opens the listeners. keeper is nil if there are no Node objects.
+func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper *fakecloud.Keeper, log logr.Logger, to *listeners) error {
 	registry, metrics := newRegistry()
+	ready := map[string]func() error{}
 	var changed func()
 	if keeper != nil {
-		changed = keeper.Changed
+		changed, ready["api-server"] = keeper.Changed, keeper.Problem
 	}
-	provider, err := listen(ctx, "address", o.address, serving.Options{
+	provider, err := to.grpc(ctx, "address", o.address, serving.Options{
 		Files: o.files, Plaintext: o.plaintext.allows(providerListener), Metrics: metrics, MaxRequest: maxProviderRequest,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	fakecloud.Watch(cloud, changed, log)
 	externalgrpc.NewServer(cloud).Register(provider)
 	log.Info("Serving the cloud provider", "address", provider.Address())
 	if o.metricsAddress == "" {
-		return []runner{provider}, nil
+		return nil
 	}
-	ready := map[string]func() error{"certificate": provider.Problem}
-	if keeper != nil {
-		ready["api-server"] = keeper.Problem
+	ready["certificate"] = provider.Problem
+	web, err := to.http(ctx, "metrics-address", o.metricsAddress, serving.HTTPOptions{
+		Plaintext: o.plaintext.allows(metricsListener), Ready: ready, Gatherer: registry, Name: "metrics",
+	})
+	if err == nil {
+		log.Info("Serving probes and metrics", "address", web.Address())
 	}
-	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext.allows(metricsListener), Ready: ready,
-		Gatherer: registry, Name: "metrics"})
-	if err != nil {
-		provider.Stop()
-		return nil, listenError("metrics-address", o.metricsAddress, err)
-	}
-	log.Info("Serving probes and metrics", "address", web.Address())
-	return []runner{provider, web}, nil
+	return err
 }
 
 // load reads the scenario, and logs which parts have no effect.

@@ -87,27 +87,8 @@ func (o *pageFlags) guard(web *serving.HTTPOptions, config *rest.Config, log log
 	return nil
 }
 
-// pageServers serve the pages; there are none if the flags are empty.
-type pageServers struct {
-	servers   []runner
-	addresses []any // by name, for a log
-	stop      func()
-}
-
-// listen opens the servers.
-func (o *pageFlags) listen(ctx context.Context, web serving.HTTPOptions) (*pageServers, error) {
-	p := &pageServers{stop: func() {}}
-	add := func(flag, address string, options serving.HTTPOptions) (*serving.HTTPServer, error) {
-		server, err := serving.ListenHTTP(ctx, address, options)
-		if err != nil {
-			p.stop()
-			return nil, listenError(flag, address, err)
-		}
-		before := p.stop
-		p.stop = func() { before(); server.Stop() }
-		p.servers, p.addresses = append(p.servers, server), append(p.addresses, options.Name, server.Address())
-		return server, nil
-	}
+// listen opens the listeners of the pages; there are none if the flags are empty.
+func (o *pageFlags) listen(ctx context.Context, web serving.HTTPOptions, to *listeners) error {
 	if o.address != "" {
 		var page *serving.HTTPServer // before it starts serving
 		if o.files.Cert != "" {
@@ -115,15 +96,14 @@ func (o *pageFlags) listen(ctx context.Context, web serving.HTTPOptions) (*pageS
 			web.Ready["metrics-certificate"] = func() error { return page.Problem() }
 		}
 		var err error
-		if page, err = add("metrics-address", o.address, web); err != nil {
-			return nil, err
+		if page, err = to.http(ctx, "metrics-address", o.address, web); err != nil {
+			return err
 		}
 	}
-	if o.healthAddress != "" {
-		probes := serving.HTTPOptions{Plaintext: true, Health: web.Health, Ready: web.Ready, Grace: web.Grace, Name: "health"}
-		if _, err := add("health-address", o.healthAddress, probes); err != nil {
-			return nil, err
-		}
+	if o.healthAddress == "" {
+		return nil
 	}
-	return p, nil
+	_, err := to.http(ctx, "health-address", o.healthAddress,
+		serving.HTTPOptions{Plaintext: true, Health: web.Health, Ready: web.Ready, Grace: web.Grace, Name: "health"})
+	return err
 }

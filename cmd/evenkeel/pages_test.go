@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -76,10 +77,9 @@ func TestNoMetricsOffLoopbackWithoutAnAPIServer(t *testing.T) {
 	if err := o.guard(&web, nil, logr.Discard()); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := o.listen(t.Context(), web); err == nil || !strings.Contains(err.Error(), "--metrics-address=0.0.0.0:0: no TLS on") {
-		if err == nil {
-			p.stop()
-		}
+	var p listeners
+	defer p.stop()
+	if err := o.listen(t.Context(), web, &p); err == nil || !strings.Contains(err.Error(), "--metrics-address=0.0.0.0:0: no TLS on") {
 		t.Errorf("it listens, or fails with %v", err)
 	}
 	o, _ = parsePages(t, "--metrics-secure")
@@ -124,13 +124,13 @@ func TestSecurePages(t *testing.T) {
 	if err := o.guard(&web, reviews(t), logr.Discard()); err != nil {
 		t.Fatal(err)
 	}
-	p, err := o.listen(t.Context(), web)
-	if err != nil {
+	var p listeners
+	if err := o.listen(t.Context(), web, &p); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- runAll(ctx, p.servers) }()
+	go func() { done <- p.run(ctx) }()
 	defer func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -177,16 +177,22 @@ func TestSecurePages(t *testing.T) {
 // One of two servers that cannot listen leaves none behind.
 func TestPagesAllOrNone(t *testing.T) {
 	o, _ := parsePages(t, "--health-address=127.0.0.1:0")
-	first, err := o.listen(t.Context(), serving.HTTPOptions{})
+	var first, second listeners
+	defer first.stop()
+	if err := o.listen(t.Context(), serving.HTTPOptions{}, &first); err != nil {
+		t.Fatal(err)
+	}
+	taken := first.addresses[3].(string)
+	o, _ = parsePages(t, "--health-address="+taken)
+	if err := o.listen(t.Context(), serving.HTTPOptions{}, &second); err == nil || !strings.Contains(err.Error(), "--health-address="+taken) {
+		t.Errorf("got %v", err)
+	}
+	second.stop()
+	free, err := net.Listen("tcp", second.addresses[1].(string))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.stop()
-	taken := first.addresses[3].(string)
-	o, _ = parsePages(t, "--health-address="+taken)
-	if _, err := o.listen(t.Context(), serving.HTTPOptions{}); err == nil || !strings.Contains(err.Error(), "--health-address="+taken) {
-		t.Errorf("got %v", err)
-	}
+	_ = free.Close()
 }
 
 // Plain text is allowed for the listeners that are named, or for all.

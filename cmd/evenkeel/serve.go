@@ -29,10 +29,52 @@ type runnerFunc func(context.Context) error
 // Run implements runner.
 func (f runnerFunc) Run(ctx context.Context) error { return f(ctx) }
 
-// runAll serves until ctx is done or a server fails, which also ends the others.
-func runAll(ctx context.Context, servers []runner) error {
+// listeners are the servers of a command. All of them listen before the first serves.
+type listeners struct {
+	servers   []runner
+	addresses []any // by name, for a log
+	stops     []func()
+}
+
+// grpc opens a listener for calls; the flag has its address.
+func (l *listeners) grpc(ctx context.Context, flag, address string, options serving.Options) (*serving.Server, error) {
+	server, err := serving.Listen(ctx, address, options)
+	if err != nil {
+		return nil, listenError(flag, address, err)
+	}
+	l.add(options.Name, server.Address(), server, server.Stop)
+	return server, nil
+}
+
+// http opens a listener for pages.
+func (l *listeners) http(ctx context.Context, flag, address string, options serving.HTTPOptions) (*serving.HTTPServer, error) {
+	server, err := serving.ListenHTTP(ctx, address, options)
+	if err != nil {
+		return nil, listenError(flag, address, err)
+	}
+	l.add(options.Name, server.Address(), server, server.Stop)
+	return server, nil
+}
+
+func (l *listeners) add(name, address string, server runner, stop func()) {
+	l.servers, l.addresses, l.stops = append(l.servers, server), append(l.addresses, name, address), append(l.stops, stop)
+}
+
+func listenError(flag, address string, err error) error {
+	return &usageError{fmt.Errorf("--%s=%s: %w", flag, address, err), "see the flags for addresses and certificates, and --allow-plaintext"}
+}
+
+// stop ends all servers at once.
+func (l *listeners) stop() {
+	for _, stop := range l.stops {
+		stop()
+	}
+}
+
+// run serves until ctx is done or a server fails, which also ends the others.
+func (l *listeners) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, server := range servers {
+	for _, server := range l.servers {
 		group.Go(func() error { return server.Run(ctx) })
 	}
 	return group.Wait()

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -26,13 +23,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving/recording"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
-	"github.com/evenkeel/evenkeel/sidecar/statuspage"
 )
 
 const (
-	// maxExpanderCalls bounds the concurrent calls of a connection to the expander: each may hold a
-	// message of maximum size. Cluster Autoscaler makes one at a time.
-	maxExpanderCalls = 4
 	// The minimum interval and the timeout of the calls by which a standby replica checks that the
 	// cloud responds.
 	standbyInterval, standbyTimeout = 5 * time.Second, 2 * time.Second
@@ -42,32 +35,18 @@ const (
 
 // sidecarOptions are the flags of the sidecar.
 type sidecarOptions struct {
-	address         string
-	files           serving.Files
+	autoscalerServer
 	expanderAddress string
 	expanderFiles   serving.Files
 	backendAddress  string
 	backendFiles    serving.Files
-	pages           pageFlags
-	plaintext       plaintextFlag
-	grace           time.Duration
-
-	choice  choiceFlags
-	balance bool
-	sidecar sidecar.Options
-
-	kubeconfig     string
-	noCluster      bool
-	inferReadiness bool
-	journalFile    string
-	leaderElect    bool
-	cluster        cluster.Options
-	record         string // file
-	recordEvents   string // file
-	replay         string // file
-	output         printing.Flags
-	shifts         shiftFlags
-	log            logFlags
+	balance         bool
+	inferReadiness  bool
+	journalFile     string
+	leaderElect     bool
+	record          string // file
+	replay          string // file
+	output          printing.Flags
 }
 
 func newSidecar() *cobra.Command {
@@ -106,128 +85,72 @@ now. The exit code is 1 if something is decided otherwise.`,
 	return cmd
 }
 
-// run serves until ctx is done.
-func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
-	defer collect(seldom)()
-	registry, metrics := newRegistry()
-	options, err := o.decisions()
-	if err != nil {
-		return err
-	}
-	options.Before136 = externalgrpc.Before136
-	options.Log, options.Connection = log, serving.Connection
-	if options.Metrics, err = sidecar.NewMetrics(registry); err != nil {
-		return err
-	}
-	if o.recordEvents != "" {
-		events, err := openEvents(o.recordEvents, log)
+// run serves until ctx is done, and waits at shutdown for increases in progress.
+func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) error {
+	return o.session(log, seldom, func(s *session) (err error) {
+		s.options.Before136, s.options.Connection = externalgrpc.Before136, serving.Connection
+		if s.options.Metrics, err = sidecar.NewMetrics(s.registry); err != nil {
+			return err
+		}
+		connection, err := serving.Dial(o.backendAddress, o.backendFiles, clock.RealClock{},
+			s.metrics.Backend(&externalgrpcpb.CloudProvider_ServiceDesc))
+		if err != nil {
+			return &usageError{fmt.Errorf("--backend-address=%s: %w", o.backendAddress, err), "see the flags that begin with --backend"}
+		}
+		s.closeLater(connection.Close)
+		if err := o.join(ctx, s); err != nil {
+			return err
+		}
+		backend := externalgrpc.NewClient(connection)
+		balancer, err := sidecar.New(backend, s.options)
+		if err != nil {
+			return &usageError{err, "see the flags that say which groups are similar"}
+		}
+		if err := s.follow(ctx, balancer.Shift); err != nil {
+			return err
+		}
+		recorded, err := o.openRecord(s)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, events.Close()) }()
-		options.Record = events.add
-	}
-	connection, err := serving.Dial(o.backendAddress, o.backendFiles, clock.RealClock{},
-		metrics.Backend(&externalgrpcpb.CloudProvider_ServiceDesc))
-	if err != nil {
-		return &usageError{fmt.Errorf("--backend-address=%s: %w", o.backendAddress, err), "see the flags that begin with --backend"}
-	}
-	defer func() { err = errors.Join(err, connection.Close()) }()
-	backend := externalgrpc.NewClient(connection)
-	if o.sidecar.NoticePods {
-		o.cluster.PodConditions = conditions.NewMetrics(registry, sidecarMetrics)
-	}
-	w, err := o.join(ctx, log, &options)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	s, err := sidecar.New(backend, options)
-	if err != nil {
-		return &usageError{err, "see the flags that say which groups are similar"}
-	}
-	stop, err := o.shifts.watch(ctx, w.config, s.Shift)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	recorded, done, err := o.openRecord(log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	common := serving.Options{Plaintext: o.plaintext.allows(providerListener), Grace: o.grace, Metrics: metrics, GRPC: recorded}
-	checks := map[string]func() error{"cloud": (&standby{sidecar: s, backend: backend, clock: clock.RealClock{}}).ready}
-	if w.problem != nil {
-		checks["nodes"] = w.problem
-	}
-	web := serving.HTTPOptions{
-		Plaintext: o.plaintext.allows(metricsListener), Ready: checks, Gatherer: registry, Metrics: metrics, Grace: o.grace,
-		Handlers: map[string]http.Handler{"/status": statuspage.New(s.Status)},
-	}
-	if err := o.pages.guard(&web, w.config, log); err != nil {
-		return err
-	}
-	return o.serve(ctx, log, s, common, web)
+		s.ready["cloud"] = (&standby{sidecar: balancer, backend: backend, clock: clock.RealClock{}}).ready
+		return o.serve(ctx, s, balancer, recorded)
+	})
 }
 
-// decisions are the options that decide.
-func (o *sidecarOptions) decisions() (options sidecar.Options, err error) {
-	options = o.sidecar
-	options.ZonalShift, options.NotBalanced = o.shifts.options(), !o.balance
-	err = o.choice.decide(&options)
-	return options, err
-}
-
-// outside is the connection of a sidecar to its cluster.
-type outside struct {
-	config  *rest.Config // nil without an API server
-	problem func() error // why the nodes are not known; nil if they are inferred
-	close   func()
-}
-
-// join connects to the cluster, and gives the sidecar its journal, its view of the nodes and its events. What
-// it returns must stay open until all calls have ended.
-func (o *sidecarOptions) join(ctx context.Context, log logr.Logger, to *sidecar.Options) (*outside, error) {
-	w := &outside{close: func() {}}
-	if !o.noCluster {
-		config, err := restConfig(o.kubeconfig, "give --kubeconfig, or --no-cluster")
-		if err != nil {
-			return nil, err
+// join connects to the cluster, and gives the sidecar its journal, its view of the nodes and its events.
+func (o *sidecarOptions) join(ctx context.Context, s *session) error {
+	to := &s.options
+	if err := s.join(ctx, func(ctx context.Context, config *rest.Config, options cluster.Options) (func(), error) {
+		if to.NoticePods {
+			options.PodConditions = conditions.NewMetrics(s.registry, sidecarMetrics)
 		}
-		options := o.cluster
-		options.Log = log
-		options.PodName, options.PodUID, options.PodNamespace = os.Getenv("POD_NAME"), os.Getenv("POD_UID"), os.Getenv("POD_NAMESPACE")
 		if !o.leaderElect {
 			options.Lease = ""
 		}
-		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c, err := cluster.New(ctx, config, options)
 		if err != nil {
-			cancel()
-			return nil, &usageError{err, "see --kubeconfig"}
+			return nil, err
 		}
-		w.config, w.close = config, func() { cancel(); c.Wait() }
 		to.Journal, to.Recorder = c.Journal, c.Recorder
 		if c.Notices != nil { // nil where the conditions of pods are not written
 			to.Notices = c.Notices
 		}
 		if !o.inferReadiness {
-			to.Nodes, w.problem = c.Nodes, c.Nodes.Problem
+			to.Nodes, s.ready["nodes"] = c.Nodes, c.Nodes.Problem
 		}
+		return c.Wait, nil
+	}); err != nil || o.journalFile == "" {
+		return err
 	}
-	if o.journalFile != "" {
-		journal, err := openJournal(ctx, o.journalFile)
-		if err != nil {
-			w.close()
-			return nil, &usageError{fmt.Errorf("--journal-file=%s: %w", o.journalFile, err),
-				"each sidecar needs a file of its own, in an existing folder"}
-		}
-		before := w.close
-		w.close = func() { before(); _ = journal.Close() } // nothing is buffered
-		to.Journal = journal
+	journal, err := openJournal(ctx, o.journalFile)
+	if err != nil {
+		return &usageError{fmt.Errorf("--journal-file=%s: %w", o.journalFile, err),
+			"each sidecar needs a file of its own, in an existing folder"}
 	}
-	return w, nil
+	s.closeLater(func() error { _ = journal.Close(); return nil }) // nothing is buffered
+	to.Journal = journal
+	return nil
 }
 
 // openJournal opens a journal and makes sure that it can be read.
@@ -244,77 +167,47 @@ func openJournal(ctx context.Context, path string) (*cluster.FileJournal, error)
 }
 
 // openRecord opens the recording of calls, if there is one.
-func (o *sidecarOptions) openRecord(log logr.Logger) (options []grpc.ServerOption, done func() error, err error) {
+func (o *sidecarOptions) openRecord(s *session) ([]grpc.ServerOption, error) {
 	if o.record == "" {
-		return nil, func() error { return nil }, nil
+		return nil, nil
 	}
 	recorder, err := recording.Open(o.record, recording.Options{Report: func(err error) {
-		log.Error(err,
-			"Calls are missing from the recording", "file", o.record)
+		s.log.Error(err, "Calls are missing from the recording", "file", o.record)
 	}})
 	if err != nil {
-		return nil, nil, &usageError{fmt.Errorf("--record=%s: %w", o.record, err), "must be a file that can be written"}
+		return nil, &usageError{fmt.Errorf("--record=%s: %w", o.record, err), "must be a file that can be written"}
 	}
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}, recorder.Close, nil
+	s.closeLater(recorder.Close)
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}, nil
 }
 
-// serve runs the listeners, and waits at shutdown for increases in progress.
-func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.Sidecar, common serving.Options,
-	web serving.HTTPOptions) error {
-	provider, err := listen(ctx, "address", o.address, with(common, "provider", o.files, maxProviderRequest))
+func (o *sidecarOptions) serve(ctx context.Context, s *session, balancer *sidecar.Sidecar, recorded []grpc.ServerOption) error {
+	web, err := s.web(balancer.Status)
 	if err != nil {
 		return err
 	}
-	defer provider.Stop()
-	externalgrpc.NewServer(s).Register(provider)
+	provider, err := s.listen(ctx, "address", o.address, serving.Options{
+		Name: "provider", Files: o.files, MaxRequest: maxProviderRequest, Plaintext: o.plaintext.allows(providerListener), GRPC: recorded,
+	})
+	if err != nil {
+		return err
+	}
+	externalgrpc.NewServer(balancer).Register(provider)
 	provider.Health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
-	web.Ready["provider-certificate"] = provider.Problem
-	servers := []runner{provider}
-	addresses := []any{"provider", provider.Address()}
 	if o.expanderAddress != "" {
-		options := with(common, "expander", o.expanderFiles, grpcexpander.MaxMessage)
-		options.GRPC = append(slices.Clone(options.GRPC), grpc.MaxConcurrentStreams(maxExpanderCalls), grpcexpander.Report(s))
-		chooser, err := listen(ctx, "expander-address", o.expanderAddress, options)
+		err := s.expand(ctx, "expander-address", o.expanderAddress, o.expanderFiles, balancer,
+			append(slices.Clone(recorded), grpcexpander.Report(balancer))...)
 		if err != nil {
 			return err
 		}
-		defer chooser.Stop()
-		grpcexpander.NewServer(s).Register(chooser)
-		web.Ready["expander-certificate"] = chooser.Problem
-		servers = append(servers, chooser)
-		addresses = append(addresses, "expander", chooser.Address())
 	}
-	pages, err := o.pages.listen(ctx, web)
-	if err != nil {
-		return err
-	}
-	defer pages.stop()
-	log.Info("Serving Cluster Autoscaler", append(addresses, pages.addresses...)...)
-	err = runAll(ctx, append(servers, pages.servers...))
+	err = s.serve(ctx, web)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.grace)
 	defer cancel()
-	if s.Wait(ctx) != nil {
-		log.Info("Stopped before the cloud answered an increase, which is in the journal", "grace", o.grace.String())
+	if balancer.Wait(ctx) != nil {
+		s.log.Info("Stopped before the cloud answered an increase, which is in the journal", "grace", o.grace.String())
 	}
 	return err
-}
-
-// with completes the options of a listener.
-func with(common serving.Options, name string, files serving.Files, maxRequest int) serving.Options {
-	common.Name, common.Files, common.MaxRequest = name, files, maxRequest
-	return common
-}
-
-func listen(ctx context.Context, flag, address string, options serving.Options) (*serving.Server, error) {
-	server, err := serving.Listen(ctx, address, options)
-	if err != nil {
-		return nil, listenError(flag, address, err)
-	}
-	return server, nil
-}
-
-func listenError(flag, address string, err error) error {
-	return &usageError{fmt.Errorf("--%s=%s: %w", flag, address, err), "see the flags for addresses and certificates, and --allow-plaintext"}
 }
 
 // standby is a sidecar whose Cluster Autoscaler may be waiting for the leadership and make no
@@ -324,9 +217,9 @@ type standby struct {
 	backend *externalgrpc.Client
 	clock   clock.PassiveClock
 
-	mu     sync.Mutex
-	looked time.Time
-	err    error
+	mu      sync.Mutex
+	checked time.Time
+	err     error
 }
 
 // ready returns nil if Cluster Autoscaler is served, or could be served.
@@ -337,7 +230,7 @@ func (s *standby) ready() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clock.Since(s.looked) < standbyInterval {
+	if s.clock.Since(s.checked) < standbyInterval {
 		return s.err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), standbyTimeout)
@@ -346,6 +239,6 @@ func (s *standby) ready() error {
 	if s.err != nil {
 		s.err = fmt.Errorf("the cloud does not answer: %w", s.err)
 	}
-	s.looked = s.clock.Now()
+	s.checked = s.clock.Now()
 	return s.err
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/deferral"
-	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
 )
@@ -21,35 +20,24 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.backendAddress, "backend-address", "", "the real external cloud provider, host:port")
 	addCertificate(f, &o.backendFiles, "backend-", "client certificate for the real provider",
 		"authority that must have signed the real provider's certificate; enables TLS")
-	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
-	o.plaintext.addTo(f)
-	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
-
-	o.choice.addTo(f)
+	o.autoscalerServer.addTo(f)
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
-	addSimilarityFlags(f, &o.sidecar.Similarity)
-	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime,
+	f.DurationVar(&o.options.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime,
 		"the value passed to Cluster Autoscaler")
-	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime,
-		"the value passed to Cluster Autoscaler")
-	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "backoff of a member after a refusal; 0 means 5m")
-	f.DurationVar(&o.sidecar.Backoff.Max, "max-node-group-backoff-duration", 0, "maximum backoff after repeated refusals; 0 means 30m")
-	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "time after which a refusal is forgotten; 0 means 3h")
-	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout,
+	f.DurationVar(&o.options.Backoff.Initial, "initial-node-group-backoff-duration", 0, "backoff of a member after a refusal; 0 means 5m")
+	f.DurationVar(&o.options.Backoff.Max, "max-node-group-backoff-duration", 0, "maximum backoff after repeated refusals; 0 means 30m")
+	f.DurationVar(&o.options.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "time after which a refusal is forgotten; 0 means 3h")
+	f.DurationVar(&o.options.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout,
 		"timeout of a call to the real provider; Cluster Autoscaler gets an answer long before")
-	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel,
+	f.IntVar(&o.options.Parallel, "backend-parallelism", sidecar.DefaultParallel,
 		"concurrent calls to the real provider while its state is read")
-	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false,
+	f.BoolVar(&o.options.LevelScaleDown, "level-scale-down", false,
 		"do not remove nodes from smaller members of a set while larger ones can shrink")
-	o.sidecar.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default,
+	o.options.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default,
 		"how long a set waits for its larger members to shrink before it may become unbalanced; 0 does not wait")
-	f.BoolVar(&o.sidecar.NoticePods, "pod-provisioning-conditions", false,
+	f.BoolVar(&o.options.NoticePods, "pod-provisioning-conditions", false,
 		"write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way; needs to patch pods/status")
-	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only report what would be done")
-
-	o.shifts.addTo(f)
-
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
+	f.BoolVar(&o.options.DryRun, "dry-run", false, "only report what would be done")
 	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server")
 	f.BoolVar(&o.inferReadiness, "infer-readiness", false,
 		"infer which nodes are ready from Cluster Autoscaler's calls instead of watching them")
@@ -71,11 +59,10 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.recordEvents, "record-events", "", "append everything that is decided about to this file, as JSON lines for --replay")
 	f.StringVar(&o.replay, "replay", "",
 		"serve nothing, but decide again about the events in a `FILE` of --record-events, and print the decisions")
-	o.log.addTo(f)
 }
 
 func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
-	o.shifts.namespace = o.cluster.Namespace
+	o.shifts.namespace, o.options.NotBalanced = o.cluster.Namespace, !o.balance
 	if o.replay != "" {
 		return cmp.Or(
 			refuse(o.backendAddress != "" || o.recordEvents != "" || o.record != "",
@@ -88,11 +75,11 @@ func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
 		refuse(o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""),
 			"the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
 		checkPair("backend-", o.backendFiles),
-		refuse(o.sidecar.DryRun && o.sidecar.NoticePods,
+		refuse(o.options.DryRun && o.options.NoticePods,
 			"--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod"),
-		refuse(o.sidecar.LevelScaleDown && !o.balance,
+		refuse(o.options.LevelScaleDown && !o.balance,
 			"--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance"),
-		refuse(o.sidecar.Parallel < 1, "invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel),
+		refuse(o.options.Parallel < 1, "invalid --backend-parallelism %d: must be 1 or more", o.options.Parallel),
 		o.checkCluster(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
 		positive(f, "max-node-provision-time", "max-node-startup-time", "backend-timeout", "grace"),
 		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration",
@@ -109,7 +96,7 @@ func (o *sidecarOptions) checkCluster() error {
 		refuse(o.kubeconfig != "", "--no-cluster and --kubeconfig exclude each other"),
 		refuse(!o.inferReadiness, "--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown"),
 		refuse(o.journalFile == "", "--no-cluster needs --journal-file: without a journal nothing is granted in part"),
-		refuse(o.sidecar.NoticePods, "--pod-provisioning-conditions needs a cluster: without one there is no pod to write to"),
+		refuse(o.options.NoticePods, "--pod-provisioning-conditions needs a cluster: without one there is no pod to write to"),
 		refuse(o.shifts.configMap != "", "--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster"),
 	)
 }

@@ -228,18 +228,21 @@ func (w *spreadWebhooks) namespaces(ctx context.Context) (names []string, err er
 	return slices.Compact(names), nil
 }
 
-// listen opens the server, if one is wanted, and returns what must run.
-func (w *spreadWebhooks) listen(ctx context.Context, registry prometheus.Registerer, metrics *serving.Metrics) ([]runner, error) {
-	if w.flags.address == "" || !w.wanted {
-		return nil, nil
+// served reports whether the webhooks are wanted.
+func (w *spreadWebhooks) served() bool { return w.flags.address != "" && w.wanted }
+
+// listen opens the server, if one is wanted.
+func (w *spreadWebhooks) listen(ctx context.Context, registry prometheus.Registerer, metrics *serving.Metrics, to *listeners) error {
+	if !w.served() {
+		return nil
 	}
 	measures, err := webhooks.NewMetrics(registry)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	live, err := controller.UnfencedClient(w.config, clientgoscheme.Scheme)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f := &w.flags
 	w.keeper, err = webhooks.New(live, webhooks.Options{
@@ -248,7 +251,7 @@ func (w *spreadWebhooks) listen(ctx context.Context, registry prometheus.Registe
 		Namespaces: w.namespaces, Exempt: exemptNamespaces, Metrics: measures, Log: w.log,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	options := serving.HTTPOptions{
 		Files: serving.Files{Cert: f.files.Cert, Key: f.files.Key}, Handlers: map[string]http.Handler{"/": w},
@@ -259,27 +262,15 @@ func (w *spreadWebhooks) listen(ctx context.Context, registry prometheus.Registe
 	}
 	w.server, err = serving.ListenHTTP(ctx, f.address, options)
 	if err != nil {
-		return nil, listenError("webhook-address", f.address, err)
+		return listenError("webhook-address", f.address, err)
 	}
-	return []runner{w.keeper, w}, nil
+	to.add(options.Name, w.server.Address(), w, w.server.Stop)
+	to.servers = append(to.servers, w.keeper)
+	return nil
 }
 
 // ready fails while the API server may call, and there is no certificate to present.
 func (w *spreadWebhooks) ready() error { return errors.Join(w.keeper.Ready(), w.server.Problem()) }
-
-func (w *spreadWebhooks) addresses() []any {
-	if w.server == nil {
-		return nil
-	}
-	return []any{"webhooks", w.server.Address()}
-}
-
-// stop ends the server at once.
-func (w *spreadWebhooks) stop() {
-	if w.server != nil {
-		w.server.Stop()
-	}
-}
 
 // Run serves until ctx is done.
 func (w *spreadWebhooks) Run(ctx context.Context) error {
