@@ -22,8 +22,8 @@ const (
 	triggeredPrefix = "pod triggered scale-up: "
 )
 
-// said is what the events about a pod say.
-type said struct {
+// podEvents is what the events about a pod say.
+type podEvents struct {
 	// triggered is when a scale-up was ordered last, and waiting when the first was since the last
 	// refusal, or ever if none was since. Both are zero if there is none.
 	triggered, waiting time.Time
@@ -33,9 +33,9 @@ type said struct {
 	refused, refusing time.Time
 }
 
-// hear digests the events about a pod. A time that is after now, by another clock, becomes now.
-func hear(pod *v1.Pod, events []v1.Event, now time.Time) said {
-	var s said
+// digest summarizes the events about a pod. A time that is after now, by another clock, becomes now.
+func digest(pod *v1.Pod, events []v1.Event, now time.Time) podEvents {
+	var s podEvents
 	each := func(want bool, do func(e *v1.Event, first, last time.Time)) {
 		for i := range events {
 			e := &events[i]
@@ -78,7 +78,7 @@ func hear(pod *v1.Pod, events []v1.Event, now time.Time) said {
 }
 
 // gaveUp reports whether the last word was a refusal.
-func (s *said) gaveUp() bool { return s.triggered.Before(s.refused) }
+func (s *podEvents) gaveUp() bool { return s.triggered.Before(s.refused) }
 
 // meaning reports whether an event says that a node was ordered for a pod, or that none is. It is not
 // known of other events.

@@ -32,18 +32,18 @@ func Of(pod *v1.Pod, events []v1.Event, status *Status, now time.Time) (workload
 	if status != nil && now.Sub(status.Time) > Fresh {
 		status = nil // it does not run any more
 	}
-	heard := hear(pod, events, now)
+	seen := digest(pod, events, now)
 	if acts, at, known := Condition(pod); known {
 		if acts {
 			return workloadspread.ScaleUp{Acting: true, Since: at}, true
 		}
-		heard = said{refused: at, refusing: at}
+		seen = podEvents{refused: at, refusing: at}
 	}
 	switch {
-	case !heard.refused.IsZero() && heard.gaveUp():
-		return refused(heard, status), true
-	case !heard.triggered.IsZero():
-		return ordered(heard, status), true
+	case !seen.refused.IsZero() && seen.gaveUp():
+		return refused(seen, status), true
+	case !seen.triggered.IsZero():
+		return ordered(seen, status), true
 	case status == nil:
 		return workloadspread.ScaleUp{}, false
 	case status.growsSince(time.Time{}):
@@ -56,14 +56,14 @@ func Of(pod *v1.Pod, events []v1.Event, status *Status, now time.Time) (workload
 
 // ordered is what happens to a scale-up that was ordered for a pod. It goes on until the status of a
 // later loop says otherwise of every node group that was asked.
-func ordered(heard said, status *Status) workloadspread.ScaleUp {
-	growing, ended := status.growth(heard)
+func ordered(seen podEvents, status *Status) workloadspread.ScaleUp {
+	growing, ended := status.growth(seen)
 	// Another node group may be tried, without a further event.
-	if growing || ended.IsZero() || status.growsSince(heard.waiting.Truncate(time.Second)) {
-		return workloadspread.ScaleUp{Acting: true, Since: heard.waiting}
+	if growing || ended.IsZero() || status.growsSince(seen.waiting.Truncate(time.Second)) {
+		return workloadspread.ScaleUp{Acting: true, Since: seen.waiting}
 	}
-	if !ended.After(heard.refused) { // all within a second, which is as exact as events are
-		return workloadspread.ScaleUp{Since: heard.refused}
+	if !ended.After(seen.refused) { // all within a second, which is as exact as events are
+		return workloadspread.ScaleUp{Since: seen.refused}
 	}
 	return workloadspread.ScaleUp{Since: ended.Add(Grace)}
 }
@@ -71,28 +71,28 @@ func ordered(heard said, status *Status) workloadspread.ScaleUp {
 // refused is what happens to a pod about which the last word was that no node group grows for it. Nodes
 // that were ordered for it before are for any of the pods like it, so it may get one all the same. It may
 // also fit on nodes that were ordered afterwards, which nobody would say.
-func refused(heard said, status *Status) workloadspread.ScaleUp {
-	growing, ended := status.growth(heard)
+func refused(seen podEvents, status *Status) workloadspread.ScaleUp {
+	growing, ended := status.growth(seen)
 	switch {
 	case growing:
-		return workloadspread.ScaleUp{Acting: true, Since: heard.waiting}
-	case status.growsSince(heard.refused.Add(time.Second)):
-		return workloadspread.ScaleUp{Acting: true, Since: heard.refusing}
-	case ended.After(heard.refusing):
+		return workloadspread.ScaleUp{Acting: true, Since: seen.waiting}
+	case status.growsSince(seen.refused.Add(time.Second)):
+		return workloadspread.ScaleUp{Acting: true, Since: seen.refusing}
+	case ended.After(seen.refusing):
 		return workloadspread.ScaleUp{Since: ended.Add(Grace)}
 	}
-	return workloadspread.ScaleUp{Since: heard.refusing}
+	return workloadspread.ScaleUp{Since: seen.refusing}
 }
 
 // growth reports whether one of the node groups that were asked to grow for a pod does so, or when the
 // last of them ended. Neither is known of a group that is not in the status, nor before the status of a
 // later loop.
-func (s *Status) growth(heard said) (growing bool, ended time.Time) {
-	if s == nil || len(heard.groups) == 0 || !s.Time.After(heard.triggered) {
+func (s *Status) growth(seen podEvents) (growing bool, ended time.Time) {
+	if s == nil || len(seen.groups) == 0 || !s.Time.After(seen.triggered) {
 		return false, time.Time{}
 	}
-	ended = heard.triggered
-	for _, name := range heard.groups {
+	ended = seen.triggered
+	for _, name := range seen.groups {
 		g, known := s.Groups[name]
 		switch {
 		case known && g.Growing:

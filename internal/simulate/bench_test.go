@@ -93,7 +93,7 @@ func firstOrder(b *testing.B, s *simulation) {
 		if err := s.step(context.Background()); err != nil {
 			b.Fatal(err)
 		}
-		if s.last != nil && s.last.Grew() > 0 {
+		if s.last.scaleUp != nil && s.last.scaleUp.Grew() > 0 {
 			return
 		}
 		s.jump(s.end())
@@ -218,7 +218,7 @@ func BenchmarkLaterRounds(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if s.last.Grew() == 0 {
+				if s.last.scaleUp.Grew() == 0 {
 					b.Fatal("the last round ordered nothing")
 				}
 			}

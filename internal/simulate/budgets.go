@@ -98,8 +98,8 @@ func (p *pod) healthy() bool {
 		})
 }
 
-// held says why an API server does not let a pod be evicted now; empty if it does.
-func (p *pod) held() string {
+// notEvictable says why an API server does not let a pod be evicted now; empty if it does.
+func (p *pod) notEvictable() string {
 	name := p.object.Namespace + "/" + p.object.Name
 	switch {
 	case len(p.budgets) == 0 || p.object.DeletionTimestamp != nil:
@@ -120,14 +120,14 @@ func (p *pod) held() string {
 
 // evict evicts the pods of a node as far as budgets allow, and says why one is left. Expendable ones end
 // with the node.
-func (c *cluster) evict(n *node) (evicted int, held string) {
+func (c *cluster) evict(n *node) (evicted int, refusal string) {
 	c.countBudgets()
 	evicted = c.evictFrom(n, func(p *pod) bool {
-		if c.aside.filter.Expendable(p.object) {
+		if c.leftAlone.filter.Expendable(p.object) {
 			return false
 		}
-		if why := p.held(); why != "" {
-			held = cmp.Or(held, why)
+		if why := p.notEvictable(); why != "" {
+			refusal = cmp.Or(refusal, why)
 			return false
 		}
 		if p.healthy() {
@@ -137,7 +137,7 @@ func (c *cluster) evict(n *node) (evicted int, held string) {
 		}
 		return true
 	})
-	return evicted, held
+	return evicted, refusal
 }
 
 // moving are the pods that nodes on their way out still have. For Cluster Autoscaler they are pending,
@@ -149,7 +149,7 @@ func (c *cluster) moving() []*pod {
 			continue
 		}
 		for _, p := range n.pods {
-			if p.object.DeletionTimestamp != nil || c.aside.filter.Expendable(p.object) {
+			if p.object.DeletionTimestamp != nil || c.leftAlone.filter.Expendable(p.object) {
 				continue
 			}
 			if p.unbound == nil {
@@ -180,10 +180,10 @@ func (m *model) Evict(name string) string {
 	if n == nil {
 		return ""
 	}
-	evicted, held := m.s.cluster.evict(n)
+	evicted, refusal := m.s.cluster.evict(n)
 	m.s.moved[name] += evicted
-	m.s.reshuffle = m.s.reshuffle || evicted > 0
-	return held
+	m.s.agenda.bindDue = m.s.agenda.bindDue || evicted > 0
+	return refusal
 }
 
 // replicas is how many pods the controller of a pod has.

@@ -112,7 +112,7 @@ func TestEvictionsKeepBudgets(t *testing.T) {
 			}
 		}
 		for _, p := range left {
-			if p.held() == "" {
+			if p.notEvictable() == "" {
 				t.Fatalf("%s could go", p.object.Name)
 			}
 		}

@@ -123,7 +123,7 @@ func (s *simulation) keepRoom() {
 		if want == len(own) {
 			continue
 		}
-		s.stirred = true
+		s.agenda.roundDue = true
 		for n := len(own); n < want; n++ {
 			object := *b.Pod
 			object.Name, object.CreationTimestamp = fmt.Sprintf("capacity-buffer-%s-%d", b.Name, n+1), metav1.Time{Time: s.clock.Now()}

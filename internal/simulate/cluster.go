@@ -18,11 +18,11 @@ type cluster struct {
 	pods   []*pod // in order of arrival
 	queue  []*pod // those without a node, in the order in which they became pending
 
-	orphans []*pod   // of managed workloads, on nodes that they have lost
-	history *history // records what happens to pods
-	aside   setAside
-	buffers [][]*pod // of each of Setup.Buffers
-	budgets []*budget
+	orphans   []*pod   // of managed workloads, on nodes that they have lost
+	history   *history // records what happens to pods
+	leftAlone leftAlone
+	buffers   [][]*pod // of each of Setup.Buffers
+	budgets   []*budget
 
 	view    []predicates.Node // of nodes, nil when something changed
 	counted []predicates.Node // the same without expendable pods
@@ -79,7 +79,7 @@ func (c *cluster) add(p *pod) {
 	}
 	p.budgets = c.budgetsOf(p.object)
 	c.history.arrived(p)
-	c.aside.sort(p)
+	c.leftAlone.sort(p)
 }
 
 // changed drops the cached view of the cluster, and that of the pods of the given nodes.
@@ -110,8 +110,8 @@ func (c *cluster) seen() []predicates.Node {
 				n.seen = append(n.seen, p.object)
 			}
 			n.counted = n.seen
-			if slices.ContainsFunc(n.seen, c.aside.filter.Expendable) {
-				n.counted = slices.DeleteFunc(slices.Clone(n.seen), c.aside.filter.Expendable)
+			if slices.ContainsFunc(n.seen, c.leftAlone.filter.Expendable) {
+				n.counted = slices.DeleteFunc(slices.Clone(n.seen), c.leftAlone.filter.Expendable)
 			}
 		}
 		c.view[i], c.counted[i] = predicates.Node{Node: n.object, Pods: n.seen}, predicates.Node{Node: n.object, Pods: n.counted}
@@ -184,7 +184,7 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 		c.history.unbound(p)
 		p.object, p.node, p.unbound = &object, nil, nil
 		c.queue = append(c.queue, p)
-		c.aside.sort(p)
+		c.leftAlone.sort(p)
 	}
 	c.changed(n)
 	return len(evicted)

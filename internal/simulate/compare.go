@@ -142,7 +142,7 @@ func sumOf(s *runStatus, what string, of func(*v1alpha1.TimelineRow) int) (n int
 func nodeHours(s *runStatus, end time.Duration) json.Number {
 	var sum time.Duration
 	for i, row := range s.History {
-		sum += time.Duration(row.Nodes) * held(s.History, i, end)
+		sum += time.Duration(row.Nodes) * rowLasted(s.History, i, end)
 	}
 	return decimal(big.NewRat(int64(sum), int64(time.Hour)))
 }
@@ -153,7 +153,7 @@ func meanUnevenness(s *runStatus, end time.Duration) json.Number {
 	}
 	p := spread{}
 	for i, row := range s.History {
-		p.area += int64(row.Unevenness) * held(s.History, i, end).Milliseconds()
+		p.area += int64(row.Unevenness) * rowLasted(s.History, i, end).Milliseconds()
 	}
 	return p.mean(end.Milliseconds())
 }

@@ -45,7 +45,7 @@ func (s *simulation) expectations(r *v1alpha1.ScenarioReport) []v1alpha1.Expecta
 	c.equalIfGiven("nodesScaledDown", e.NodesScaledDown, r.Status.NodesScaledDown)
 	c.subsets(e.Subsets, r.Status.WorkloadSpreads)
 	for i, text := range e.Reasons {
-		found := said(&r.Status, text)
+		found := inReport(&r.Status, text)
 		c.add(fmt.Sprintf("reasons[%d]", i), strconv.Quote(text), map[bool]string{true: "found", false: "not found"}[found], found)
 	}
 	return c.results
@@ -147,9 +147,9 @@ func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
 	return apart(pods)
 }
 
-// said reports whether a text occurs in the report: in the timeline, in a group's
+// inReport reports whether a text occurs in the report: in the timeline, in a group's
 // reason or template, or in the reason of pods still pending or nodes still there.
-func said(status *v1alpha1.ScenarioReportStatus, text string) bool {
+func inReport(status *v1alpha1.ScenarioReportStatus, text string) bool {
 	var all []string
 	for i := range status.Timeline {
 		all = append(all, status.Timeline[i].Text)

@@ -12,8 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
-// setAside are pods that the autoscaler orders no node for, until they are reported.
-type setAside struct {
+// leftAlone determines which pods the autoscaler orders no node for, and keeps those that are not reported yet.
+type leftAlone struct {
 	filter autoscaler.PodFilter
 	fresh  []*pod // not reported yet
 	any    bool   // there was one
@@ -22,7 +22,7 @@ type setAside struct {
 }
 
 // sort determines whether a new pod is left alone.
-func (a *setAside) sort(p *pod) {
+func (a *leftAlone) sort(p *pod) {
 	if p.why, p.reason = a.filter.LeftAlone(p.object); p.why != "" && p.node == nil {
 		a.fresh, a.any = append(a.fresh, p), true
 	}
@@ -58,7 +58,7 @@ func (c *cluster) helped() []*pod {
 
 func (c *cluster) those(wanted func(*pod) bool) []*pod {
 	waiting := c.waiting()
-	if !c.aside.any {
+	if !c.leftAlone.any {
 		return waiting
 	}
 	chosen, _ := partition(waiting, wanted)
@@ -67,8 +67,8 @@ func (c *cluster) those(wanted func(*pod) bool) []*pod {
 
 // reportLeftAlone adds rows about new pods that the autoscaler leaves alone.
 func (s *simulation) reportLeftAlone() {
-	rows := leftAloneRows(s.cluster.aside.fresh)
-	s.cluster.aside.fresh = nil
+	rows := leftAloneRows(s.cluster.leftAlone.fresh)
+	s.cluster.leftAlone.fresh = nil
 	for _, r := range rows {
 		row := s.timeline.once(s.elapsed(), v1alpha1.RowLeftAlone, moreLikeIt(r.Example, r.Pods)+": "+r.Reason)
 		row.Pods, row.Example, row.Reason = r.Pods, r.Example, r.Reason
@@ -100,13 +100,13 @@ func gracePeriod(p *v1.Pod) time.Duration {
 	return time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, defaultGracePeriod)) * time.Second
 }
 
-func (s *simulation) deleteLeavers() {
-	gone, still := partition(s.leavers, func(p *pod) bool { return gracePeriod(p.object) <= s.elapsed() })
-	if s.leavers = still; len(gone) == 0 {
+func (s *simulation) deleteTerminated() {
+	gone, still := partition(s.controllers.terminating, func(p *pod) bool { return gracePeriod(p.object) <= s.elapsed() })
+	if s.controllers.terminating = still; len(gone) == 0 {
 		return
 	}
 	s.cluster.remove(gone)
-	s.stirred, s.reshuffle = true, true
+	s.agenda.roundDue, s.agenda.bindDue = true, true
 	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s left (deleted before the start)", spelling.Count(len(gone), "pod"))
 	row.Reason, row.Pods = v1alpha1.PodsLeft, len(gone)
 }

@@ -134,7 +134,7 @@ func (s *simulation) adoptOwned(p *pod) {
 	if owner == nil {
 		return
 	}
-	for _, m := range s.managed {
+	for _, m := range s.controllers.managed {
 		for _, set := range m.sets {
 			ref := metav1.GetControllerOfNoCopy(set.Pod)
 			if len(m.Revisions) == 0 || m.Namespace != p.object.Namespace || ref.Kind != owner.Kind || ref.Name != owner.Name {

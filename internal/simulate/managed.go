@@ -22,18 +22,18 @@ import (
 // place in the queue when they lose their node.
 type managed struct {
 	*Workload
-	plain    bool
-	at       int // index in Setup.Workloads
-	replicas int // that it is to have
-	sets     []*revision
-	nextStep int
-	nextRoll int
-	lastName int        // the number in the name of the youngest pod, if it is of no StatefulSet
-	spread   *spreading // nil: none
-	dirty    bool       // something changed for the controller of the workload
-	restless bool       // something changed for the WorkloadSpread
-	refused  int        // pods that could not be created
-	refusal  string     // why
+	plain     bool
+	at        int // index in Setup.Workloads
+	replicas  int // that it is to have
+	sets      []*revision
+	nextStep  int
+	nextRoll  int
+	lastName  int        // the number in the name of the youngest pod, if it is of no StatefulSet
+	spread    *spreading // nil: none
+	syncDue   bool       // something changed for the controller of the workload
+	decideDue bool       // something changed for the WorkloadSpread
+	refused   int        // pods that could not be created
+	refusal   string     // why
 }
 
 // revision is a revision of a workload: a ReplicaSet, for a Deployment.
@@ -43,7 +43,7 @@ type revision struct {
 }
 
 func newManaged(at int, w *Workload, plain bool) *managed {
-	m := &managed{Workload: w, plain: plain, at: at, dirty: true}
+	m := &managed{Workload: w, plain: plain, at: at, syncDue: true}
 	for _, r := range w.Revisions {
 		m.sets = append(m.sets, &revision{Revision: r, size: r.Replicas})
 	}
@@ -114,7 +114,7 @@ func (m *managed) scale(replicas int) {
 		return
 	}
 	before := m.replicas + m.surge()
-	m.replicas, m.dirty = replicas, true
+	m.replicas, m.syncDue = replicas, true
 	active, _ := partition(m.sets, func(set *revision) bool { return set.size > 0 })
 	switch len(active) {
 	case 0:
@@ -188,16 +188,16 @@ func (s *simulation) manage() error {
 	const most = 10_000 // rounds of the controllers within one instant
 	for range most {
 		changed := false
-		for _, m := range s.managed {
-			if m.dirty {
+		for _, m := range s.controllers.managed {
+			if m.syncDue {
 				changed = s.sync(m) || changed
 			}
 		}
 		if err := s.bindPods(); err != nil {
 			return err
 		}
-		changed = s.collectOrphans() || s.reshuffle || changed
-		for _, m := range s.managed {
+		changed = s.collectOrphans() || s.agenda.bindDue || changed
+		for _, m := range s.controllers.managed {
 			changed = s.decide(m) || changed
 		}
 		if !changed {
@@ -210,14 +210,14 @@ func (s *simulation) manage() error {
 // sync creates and deletes pods until every revision has its size. It reports whether there is more to
 // do once the scheduler has looked.
 func (s *simulation) sync(m *managed) bool {
-	m.dirty, m.restless, m.refused, m.refusal = false, true, 0, ""
+	m.syncDue, m.decideDue, m.refused, m.refusal = false, true, 0, ""
 	own, available := s.podsOf(m)
 	if m.Kind == v1alpha1.WorkloadDeployment && m.roll(own, available) {
-		m.dirty = true
+		m.syncDue = true
 	}
 	var created, gone []*pod
 	s.cluster.queue = slices.Clip(s.cluster.queue) // others may have the list
-	s.rooms = nil
+	s.controllers.rooms = nil
 	for _, set := range m.sets {
 		missing := set.size - len(own[set])
 		if m.isStatefulSet() {
@@ -237,13 +237,13 @@ func (s *simulation) sync(m *managed) bool {
 			gone = append(gone, m.firstOf(own, set, -missing, s)...)
 		}
 	}
-	s.rooms = nil
+	s.controllers.rooms = nil
 	s.remove(m, gone)
 	s.narratePods(m, created, gone)
 	if len(created)+len(gone) > 0 {
-		s.stirred, s.reshuffle = true, true
+		s.agenda.roundDue, s.agenda.bindDue = true, true
 	}
-	return len(created)+len(gone) > 0 || m.dirty
+	return len(created)+len(gone) > 0 || m.syncDue
 }
 
 // podsOf are the pods of each revision, and how many of them run on a ready node. Those that are being
@@ -328,7 +328,7 @@ func (s *simulation) remove(m *managed, pods []*pod) {
 		return
 	}
 	s.cluster.remove(pods)
-	m.dirty, m.restless = true, true
+	m.syncDue, m.decideDue = true, true
 	if m.spread != nil {
 		m.spread.left = true
 	}
@@ -339,11 +339,11 @@ func (s *simulation) remove(m *managed, pods []*pod) {
 func (s *simulation) collectOrphans() bool {
 	orphans := s.cluster.orphans
 	s.cluster.orphans = nil
-	for _, m := range s.managed {
+	for _, m := range s.controllers.managed {
 		own, _ := partition(orphans, func(p *pod) bool { return p.owner == m })
 		s.remove(m, own)
 		if len(own) > 0 {
-			s.stirred, s.reshuffle = true, true
+			s.agenda.roundDue, s.agenda.bindDue = true, true
 		}
 	}
 	return len(orphans) > 0
@@ -367,7 +367,7 @@ func (s *simulation) begin(m *managed) {
 	for m.nextRoll < len(m.Rollouts) && m.Rollouts[m.nextRoll] <= s.elapsed() {
 		m.nextRoll++
 		m.sets = append(m.sets, &revision{Revision: m.numbered(m.nextRoll + 1)})
-		m.dirty = true
+		m.syncDue = true
 		s.timeline.add(s.elapsed(), v1alpha1.RowRollout, "revision %d of %s begins", m.nextRoll+1, m.label()).Workload = m.key()
 	}
 	for m.nextStep < len(m.Steps) && m.Steps[m.nextStep].At <= s.elapsed() {

@@ -57,9 +57,9 @@ func impatient(ctx context.Context, _ autoscaler.Call, do func(context.Context) 
 
 // model is Cluster Autoscaler in a run.
 type model struct {
-	s      *simulation
-	ca     *autoscaler.Autoscaler
-	beside *beside // nil but for Sidecar and Expander
+	s        *simulation
+	ca       *autoscaler.Autoscaler
+	external *external // nil but for Sidecar and Expander
 
 	counted   map[string]int // pods by controller, in round countedAt
 	countedAt int
@@ -72,7 +72,7 @@ func newModel(s *simulation) (*model, error) {
 		return nil, err
 	}
 	connection := autoscaler.Connection{Provider: s.cloud, Intercept: impatient}
-	if m.beside, err = newBeside(s, &connection); err != nil {
+	if m.external, err = newExternal(s, &connection); err != nil {
 		return nil, err
 	}
 	m.ca, err = autoscaler.New(autoscaler.Config{
@@ -165,13 +165,13 @@ func (m *model) SetDeleting(name string, deleting bool) {
 	} else {
 		n.object = s.setup.registered(n.cloud)
 		n.ready, n.downSince = takesPods(n.object), deadSince(n.object)
-		s.reshuffle = true
+		s.agenda.bindDue = true
 	}
 	s.cluster.changed(n)
 }
 
 func (m *model) loop() (autoscaler.Report, error) {
-	b := m.beside
+	b := m.external
 	if b == nil {
 		return m.ca.Loop()
 	}

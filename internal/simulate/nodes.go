@@ -46,16 +46,16 @@ func (s *simulation) populate(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.daemons.begin(s.cluster.nodes); err != nil {
+	if err := s.controllers.daemons.begin(s.cluster.nodes); err != nil {
 		return err
 	}
-	if err := s.volumes.provide(s.cluster.pods); err != nil {
+	if err := s.controllers.volumes.provide(s.cluster.pods); err != nil {
 		return err
 	}
-	if err := s.volumes.bind(s.cluster.pods); err != nil {
+	if err := s.controllers.volumes.bind(s.cluster.pods); err != nil {
 		return err
 	}
-	for _, lack := range s.volumes.missing(s.setup) {
+	for _, lack := range s.controllers.volumes.missing(s.setup) {
 		s.timeline.once(0, v1alpha1.RowWarning, lack).Reason = lack
 	}
 	slices.SortStableFunc(s.cluster.queue, func(a, b *pod) int { // the oldest first
@@ -63,7 +63,7 @@ func (s *simulation) populate(ctx context.Context) error {
 	})
 	s.cluster.sortNodes()
 	s.cluster.changed(s.cluster.nodes...)
-	s.stirred, s.reshuffle = true, true
+	s.agenda.roundDue, s.agenda.bindDue = true, true
 	if waiting := len(s.cluster.waiting()); waiting > 0 {
 		row := s.timeline.add(0, v1alpha1.RowPods, "%s pending at the start", spelling.Count(waiting, "pod"))
 		row.Reason, row.Pods, row.Pending = v1alpha1.PodsAtStart, waiting, &waiting
@@ -77,8 +77,8 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	switch {
 	case object.Spec.NodeName == "" && template.RunsOnEveryNode(object):
 		p := &pod{object: object}
-		s.cluster.aside.sort(p)
-		s.cluster.aside.outside = append(s.cluster.aside.outside, p)
+		s.cluster.leftAlone.sort(p)
+		s.cluster.leftAlone.outside = append(s.cluster.leftAlone.outside, p)
 		return nil
 	case object.Spec.NodeName == "":
 	case n == nil:
@@ -91,7 +91,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	s.adoptOwned(p)
 	s.cluster.add(p)
 	if n != nil && object.DeletionTimestamp != nil {
-		s.leavers = append(s.leavers, p)
+		s.controllers.terminating = append(s.controllers.terminating, p)
 	}
 	if nominated := s.cluster.byName[object.Status.NominatedNodeName]; p.why == autoscaler.Nominated && nominated != nil {
 		s.cluster.bind(p, nominated) // it waits for nothing but the end of others
@@ -181,7 +181,7 @@ func (s *simulation) syncNodes() error {
 		n := s.cluster.byName[object.Name]
 		if n == nil {
 			n = s.register(object)
-			if err := s.daemons.start(n); err != nil {
+			if err := s.controllers.daemons.start(n); err != nil {
 				return err
 			}
 			came.add(n.group)
@@ -208,7 +208,7 @@ func (s *simulation) syncNodes() error {
 			n.upSince = now
 			s.revive(n)
 		case ready: // without a taint that it had while it started
-			s.stirred, s.reshuffle = true, true
+			s.agenda.roundDue, s.agenda.bindDue = true, true
 		case !ready && n.ready:
 			down.add(n.group)
 			s.fail(n)
@@ -220,8 +220,8 @@ func (s *simulation) syncNodes() error {
 	if came.total()+up.total()+down.total()+gone.total() > 0 {
 		s.cluster.sortNodes()
 		s.cluster.changed()
-		s.stirred = true
-		s.reshuffle = s.reshuffle || up.total() > 0 || lost > 0
+		s.agenda.roundDue = true
+		s.agenda.bindDue = s.agenda.bindDue || up.total() > 0 || lost > 0
 	}
 	s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesReady, up, "ready", "")
 	row := s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, down, "not ready any more", "")
@@ -402,7 +402,7 @@ func (s *simulation) evictFromDeadNodes() {
 		})
 	}
 	if evicted > 0 {
-		s.stirred, s.reshuffle = true, true
+		s.agenda.roundDue, s.agenda.bindDue = true, true
 		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s evicted from nodes that are not ready", spelling.Count(evicted, "pod"))
 		row.Reason, row.Pods = v1alpha1.PodsEvicted, evicted
 	}

@@ -15,6 +15,12 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
+// podStory is what rounds tried for the pod of Setup.ExplainPod.
+type podStory struct {
+	rows   []v1alpha1.TimelineRow
+	latest string // the texts of the rows that the last round added
+}
+
 // FullZone is the only zone of the groups of a scenario that is this one or ends with it, as b for
 // eu-west-1b; else the zone itself.
 func FullZone(s *v1alpha1.Scenario, zone string) string {
@@ -61,14 +67,14 @@ func (s *simulation) tellStory(at time.Duration, r *autoscaler.ScaleUp) {
 			rows = append(rows, v1alpha1.TimelineRow{What: "group", Text: tried.Group + ": " + steady(tried.Answer)})
 		}
 		texts := fmt.Sprint(rows)
-		if texts == s.storyEnd {
+		if texts == s.story.latest {
 			continue
 		}
-		s.storyEnd = texts
+		s.story.latest = texts
 		for i := range rows {
 			rows[i].At = metav1.Duration{Duration: at}
 		}
-		s.story = append(s.story, rows...)
+		s.story.rows = append(s.story.rows, rows...)
 	}
 }
 
@@ -84,7 +90,7 @@ func (s *simulation) reportStory() *v1alpha1.PodStory {
 	if len(life.Runs) == 0 || life.Runs[0].From.Duration > life.Arrived.Duration {
 		story.add(life.Arrived.Duration, "pending", "waits for a node")
 	}
-	story.rows = append(story.rows, s.story...)
+	story.rows = append(story.rows, s.story.rows...)
 	for _, run := range life.Runs {
 		on := run.Node
 		at := slices.IndexFunc(s.history.lives, func(n *nodeLife) bool { return n.report.Name == run.Node })

@@ -243,10 +243,10 @@ func TestScaleDownKeepsMinimums(t *testing.T) {
 		}
 		var seen *removal.Decision
 		play(t, setup, func(s *simulation) {
-			if s.lastDown == seen {
+			if s.last.scaleDown == seen {
 				return
 			}
-			seen = s.lastDown
+			seen = s.last.scaleDown
 			for _, at := range seen.Go {
 				if group := seen.Nodes[at].Group; sizeOf(t, s, group) < least[group] {
 					t.Fatalf("+%s: %s has %d nodes, at least %d", s.elapsed(), group, sizeOf(t, s, group), least[group])

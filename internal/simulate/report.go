@@ -26,7 +26,7 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 		ObjectMeta: metav1.ObjectMeta{Name: s.setup.Name},
 		Status: v1alpha1.ScenarioReportStatus{
 			End:        metav1.Duration{Duration: s.elapsed()},
-			Settled:    s.settled,
+			Settled:    s.agenda.settled,
 			Rounds:     s.rounds,
 			CloudCalls: s.calls,
 			Running:    len(s.cluster.pods) - len(waiting) - len(s.cluster.stranded()),
@@ -90,9 +90,9 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 // surveyed are the groups as the last round has seen them, by name.
 func (s *simulation) surveyed() map[string]*autoscaler.Group {
 	groups := map[string]*autoscaler.Group{}
-	if s.last != nil {
-		for i := range s.last.Survey.Groups {
-			groups[s.last.Survey.Groups[i].ID] = &s.last.Survey.Groups[i]
+	if s.last.scaleUp != nil {
+		for i := range s.last.scaleUp.Survey.Groups {
+			groups[s.last.scaleUp.Survey.Groups[i].ID] = &s.last.scaleUp.Survey.Groups[i]
 		}
 	}
 	return groups
@@ -106,11 +106,11 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 		still[p] = true
 	}
 	var rows []v1alpha1.PendingReport
-	if s.last != nil && s.lastErr == nil {
-		for _, outcome := range s.last.Decision.Pods {
+	if s.last.scaleUp != nil && s.last.err == nil {
+		for _, outcome := range s.last.scaleUp.Decision.Pods {
 			row := v1alpha1.PendingReport{Reason: steady(outcome.Reason), Rejections: rejections(outcome)}
 			for _, at := range outcome.Pods {
-				if p := s.lastPods[at]; still[p] {
+				if p := s.last.pending[at]; still[p] {
 					delete(still, p)
 					countIn(&row, p)
 				}
@@ -121,14 +121,14 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 		}
 	}
 	waiting, _ = partition(waiting, func(p *pod) bool { return still[p] })
-	aside, unseen := partition(waiting, func(p *pod) bool { return p.why != "" })
-	for _, row := range leftAloneRows(append(aside, s.cluster.aside.outside...)) {
+	alone, unseen := partition(waiting, func(p *pod) bool { return p.why != "" })
+	for _, row := range leftAloneRows(append(alone, s.cluster.leftAlone.outside...)) {
 		row.Reason = "left alone: " + row.Reason
 		rows = append(rows, row)
 	}
 	late := v1alpha1.PendingReport{Reason: "not seen by a round yet"}
-	if s.lastErr != nil {
-		late.Reason = fmt.Sprintf("no round could be made: %v", s.lastErr)
+	if s.last.err != nil {
+		late.Reason = fmt.Sprintf("no round could be made: %v", s.last.err)
 	}
 	for _, p := range unseen {
 		countIn(&late, p)
@@ -217,7 +217,7 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	worst := spread{}
 	for i := range status.History {
-		row, lasted := &status.History[i], held(status.History, i, status.End.Duration)
+		row, lasted := &status.History[i], rowLasted(status.History, i, status.End.Duration)
 		var touched []int
 		for len(changes) > 0 && changes[0].at <= row.At.Duration {
 			spreads[changes[0].set].sizes[changes[0].name] = changes[0].size
@@ -253,8 +253,8 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 	}
 }
 
-// held is how long a row of a history held.
-func held(rows []v1alpha1.HistoryRow, at int, end time.Duration) time.Duration {
+// rowLasted is how long a row of a history was true.
+func rowLasted(rows []v1alpha1.HistoryRow, at int, end time.Duration) time.Duration {
 	if at+1 < len(rows) {
 		end = rows[at+1].At.Duration
 	}

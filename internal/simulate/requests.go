@@ -74,14 +74,14 @@ func (s *simulation) beginRequests() {
 		for i, pod := range made.Pods {
 			pod.Name = fmt.Sprintf("%s-%d", r.Name, i)
 		}
-		s.requests = append(s.requests, &request{made, r.Provisioned.Time})
+		s.controllers.requests = append(s.controllers.requests, &request{made, r.Provisioned.Time})
 	}
 }
 
 // Requests implements autoscaler.Requests.
 func (m *model) Requests() []*autoscaler.Request {
 	var open []*autoscaler.Request
-	for _, r := range m.s.requests {
+	for _, r := range m.s.controllers.requests {
 		if r.provisioned.IsZero() {
 			open = append(open, r.Request)
 		}
@@ -104,7 +104,7 @@ func (s *simulation) requested() []*pod {
 // been bound.
 func (m *model) Booked() []*v1.Pod {
 	var booked []*v1.Pod
-	for _, r := range m.s.requests {
+	for _, r := range m.s.controllers.requests {
 		if !r.provisioned.IsZero() && r.provisioned.Add(bookedFor).After(m.s.clock.Now()) && m.s.using(r) < len(r.Pods) {
 			booked = append(booked, r.Pods...)
 		}
@@ -128,7 +128,7 @@ func (m *model) Tried(tried *autoscaler.Request, provisioned bool) {
 	text, reason := "no room for %s of ProvisioningRequest %s", v1alpha1.PodsNotProvisioned
 	if provisioned {
 		text, reason = "room for %s of ProvisioningRequest %s, kept for ten minutes", v1alpha1.PodsProvisioned
-		for _, r := range s.requests {
+		for _, r := range s.controllers.requests {
 			if r.Request == tried {
 				r.provisioned = s.clock.Now()
 			}
@@ -140,7 +140,7 @@ func (m *model) Tried(tried *autoscaler.Request, provisioned bool) {
 
 // bookings calls f with the times at which room is not kept any more.
 func (s *simulation) bookings(f func(time.Time)) {
-	for _, r := range s.requests {
+	for _, r := range s.controllers.requests {
 		if !r.provisioned.IsZero() {
 			f(r.provisioned.Add(bookedFor))
 		}

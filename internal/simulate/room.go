@@ -23,7 +23,7 @@ func (s *simulation) room(m *managed, set *revision) ([]workloadspread.Room, err
 	if strategy.Type != v1alpha1.ScheduleAdaptive || strategy.Adaptive != nil && strategy.Adaptive.DisableSimulationSchedule {
 		return nil, nil
 	}
-	if s.rooms == nil {
+	if s.controllers.rooms == nil {
 		if err := s.copyCluster(); err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (s *simulation) room(m *managed, set *revision) ([]workloadspread.Room, err
 		if err != nil {
 			return nil, err
 		}
-		if out[i], err = s.rooms.find(with); err != nil {
+		if out[i], err = s.controllers.rooms.find(with); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *simulation) copyCluster() error {
 			r.growing = append(r.growing, next)
 		}
 	}
-	s.rooms = r
+	s.controllers.rooms = r
 	for _, p := range s.cluster.schedulable() {
 		if _, err := r.cluster.Place(p.object, 1, 0, r.cluster.Len()); err != nil {
 			return err
@@ -109,10 +109,10 @@ func (r *rooms) find(pod *v1.Pod) (workloadspread.Room, error) {
 
 // occupy puts a pod that was admitted on the first node with room.
 func (s *simulation) occupy(subset int, pod *v1.Pod) (problem string) {
-	if s.rooms == nil || subset < 0 {
+	if s.controllers.rooms == nil || subset < 0 {
 		return ""
 	}
-	if _, err := s.rooms.cluster.Place(pod, 1, 0, s.rooms.cluster.Len()); err != nil {
+	if _, err := s.controllers.rooms.cluster.Place(pod, 1, 0, s.controllers.rooms.cluster.Len()); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -24,7 +24,7 @@ func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 	if down == nil {
 		return
 	}
-	s.lastDown = &down.Decision
+	s.last.scaleDown = &down.Decision
 	for _, o := range down.Decision.Nodes {
 		if n := s.cluster.byName[o.Node]; n != nil {
 			n.unneeded = o.Outcome.Unneeded()
@@ -37,10 +37,10 @@ func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 		}
 	}
 	if len(down.Attempts) > 0 {
-		s.stirred = true
+		s.agenda.roundDue = true
 	}
 	if !down.Decision.Next.IsZero() {
-		s.wakeups = append(s.wakeups, down.Decision.Next)
+		s.agenda.wakeups = append(s.agenda.wakeups, down.Decision.Next)
 	}
 }
 
@@ -109,11 +109,11 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 
 // reportWaiting lists nodes with low utilization that were not removed, by group and reason.
 func (s *simulation) reportWaiting() []v1alpha1.WaitingReport {
-	if s.lastDown == nil {
+	if s.last.scaleDown == nil {
 		return nil
 	}
 	var rows []v1alpha1.WaitingReport
-	for _, o := range s.lastDown.Nodes {
+	for _, o := range s.last.scaleDown.Nodes {
 		switch o.Outcome {
 		case removal.NodeGoes, removal.NodeLeaving, removal.NodeInUse, removal.NodeFixed:
 			continue

@@ -21,7 +21,7 @@ import (
 func (s *simulation) schedule() (bound []*pod, err error) {
 	classes := byPriority(s.cluster.schedulable())
 	for _, pending := range classes {
-		some, err := bindSome(s.binder, s.cluster, pending)
+		some, err := bindSome(s.controllers.binder, s.cluster, pending)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (s *simulation) schedule() (bound []*pod, err error) {
 	if len(classes) < 2 || len(bound) == 0 {
 		return bound, nil
 	}
-	more, err := bindSome(s.binder, s.cluster, s.cluster.schedulable()) // that may have waited for pods of lower priority
+	more, err := bindSome(s.controllers.binder, s.cluster, s.cluster.schedulable()) // that may have waited for pods of lower priority
 	return append(bound, more...), err
 }
 
@@ -123,7 +123,7 @@ func (s *simulation) preempt(pending []*pod) (preempting []*pod, err error) {
 		}
 		nodes := s.cluster.seen()
 		open := func(i int) bool { return s.cluster.nodes[i].ready }
-		found, err := s.preemptor.Find(nodes, open, p.object, budgets)
+		found, err := s.controllers.preemptor.Find(nodes, open, p.object, budgets)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +142,7 @@ func (s *simulation) preempt(pending []*pod) (preempting []*pod, err error) {
 		return nil, nil
 	}
 	s.cluster.leaveQueue((*pod).runs)
-	s.stirred, s.reshuffle = true, true // the others may run elsewhere
+	s.agenda.roundDue, s.agenda.bindDue = true, true // the others may run elsewhere
 	first := preempting[0].object
 	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s preempted by %s", spelling.Count(victims, "pod"),
 		moreLikeIt(first.Namespace+"/"+first.Name, len(preempting)))
@@ -171,8 +171,8 @@ func (c *cluster) clear(n *node, victims []*v1.Pod) {
 	for _, victim := range victims {
 		if template.RunsOnEveryNode(victim) {
 			p := &pod{object: victim}
-			c.aside.sort(p)
-			c.aside.outside = append(c.aside.outside, p)
+			c.leftAlone.sort(p)
+			c.leftAlone.outside = append(c.leftAlone.outside, p)
 		}
 	}
 	c.changed(n)

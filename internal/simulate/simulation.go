@@ -48,43 +48,57 @@ func Run(ctx context.Context, setup *Setup, progress func(Progress)) (*v1alpha1.
 
 // simulation is the state of a run.
 type simulation struct {
-	setup     *Setup
-	clock     *virtualClock
-	cloud     *fake.Cloud
-	model     *model
-	checker   *predicates.Checker
-	binder    *predicates.Scheduler
-	preemptor *predicates.Preemptor
-	cluster   *cluster
-	daemons   *daemonController
-	volumes   *volumeController
-	groupOf   map[string]string // group of the nodes given in the setup, by name
+	setup       *Setup
+	clock       *virtualClock
+	cloud       *fake.Cloud
+	model       *model
+	checker     *predicates.Checker
+	cluster     *cluster
+	controllers controllers
+	agenda      agenda
+	last        lastRound
+	faults      faults
+	groupOf     map[string]string // group of the nodes given in the setup, by name
+	moved       map[string]int    // pods evicted by scale-down, by node, until this is gone
+
 	timeline  timeline
 	groups    groupRecords
 	history   *history
-	faults    faults
-
-	moved     map[string]int // pods evicted by scale-down, by node, until this is gone
-	stirred   bool           // something happened that a round has not seen yet
-	reshuffle bool           // the scheduler may be able to bind more than before
-	nextScan  time.Time
-	requests  []*request
-	wakeups   []time.Time // when a round may decide otherwise without any event
 	rounds    int
-	calls     int                 // that the autoscaler made to the cloud
-	last      *autoscaler.ScaleUp // that did not fail
-	lastErr   error               // of the last round
-	lastPods  []*pod              // the pending pods of last
-	lastDown  *removal.Decision
-	settled   bool
+	calls     int                      // that the autoscaler made to the cloud
 	leftAlone []v1alpha1.PendingReport // reported so far
-	leavers   []*pod                   // that were being deleted at the start
-	workloads []*managed               // those that are not plain first
-	managed   []*managed               // these
-	rooms     *rooms                   // while pods are created
+	story     podStory
 	progress  *progress
-	story     []v1alpha1.TimelineRow // of Setup.ExplainPod
-	storyEnd  string                 // what the last round tried
+}
+
+// controllers are the programs of a run beside the autoscaler, with what they work on.
+type controllers struct {
+	binder      *predicates.Scheduler
+	preemptor   *predicates.Preemptor
+	daemons     *daemonController
+	volumes     *volumeController
+	workloads   []*managed // those that are not plain first
+	managed     []*managed // these
+	terminating []*pod     // that were being deleted at the start
+	requests    []*request
+	rooms       *rooms // while pods are created
+}
+
+// agenda is what is due, and when.
+type agenda struct {
+	roundDue bool // something happened that a round has not seen yet
+	bindDue  bool // the scheduler may be able to bind more than before
+	nextScan time.Time
+	wakeups  []time.Time // when a round may decide otherwise without any event
+	settled  bool        // nothing is due any more
+}
+
+// lastRound is what the last round saw and did.
+type lastRound struct {
+	scaleUp   *autoscaler.ScaleUp // the last one that did not fail
+	pending   []*pod              // its pending pods
+	scaleDown *removal.Decision
+	err       error
 }
 
 // interrupted reports the state of an interrupted run, without checking expectations.
@@ -114,23 +128,22 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
 		setup: setup, clock: clock, cloud: cloud, checker: checker,
-		binder:    checker.Scheduler(),
-		preemptor: checker.Preemptor(),
-		cluster:   newCluster(history),
-		history:   history,
-		progress:  progress,
-		faults:    faults,
-		daemons:   newDaemonController(checker, setup),
-		volumes:   newVolumeController(checker, setup),
-		timeline:  timeline{said: map[string]bool{}, failed: map[string]*failure{}},
-		groups:    groupRecords{},
-		groupOf:   map[string]string{},
-		moved:     map[string]int{},
-		nextScan:  clock.Now(),
-		wakeups:   shiftEdges(setup.Shifts),
+		cluster: newCluster(history),
+		controllers: controllers{
+			binder: checker.Scheduler(), preemptor: checker.Preemptor(),
+			daemons: newDaemonController(checker, setup), volumes: newVolumeController(checker, setup),
+		},
+		agenda:   agenda{nextScan: clock.Now(), wakeups: shiftEdges(setup.Shifts)},
+		faults:   faults,
+		groupOf:  map[string]string{},
+		moved:    map[string]int{},
+		timeline: timeline{added: map[string]bool{}, failed: map[string]*failure{}},
+		groups:   groupRecords{},
+		history:  history,
+		progress: progress,
 	}
 	s.cluster.budgets = newBudgets(setup.Budgets)
-	s.cluster.aside.filter = setup.LeftAlone
+	s.cluster.leftAlone.filter = setup.LeftAlone
 	s.cluster.buffers = make([][]*pod, len(setup.Buffers))
 	s.beginWorkloads()
 	s.beginRequests()
@@ -156,7 +169,7 @@ func (s *simulation) step(ctx context.Context) error {
 	if err := s.update(); err != nil {
 		return err
 	}
-	if s.stirred && !s.clock.Now().Before(s.nextScan) {
+	if s.agenda.roundDue && !s.clock.Now().Before(s.agenda.nextScan) {
 		s.round(ctx)
 	}
 	if err := s.manage(); err != nil { // pods of nodes that were just removed
@@ -168,10 +181,10 @@ func (s *simulation) step(ctx context.Context) error {
 
 // update executes the events of this instant up to the round.
 func (s *simulation) update() error {
-	for _, m := range s.workloads {
+	for _, m := range s.controllers.workloads {
 		s.begin(m)
 	}
-	s.deleteLeavers()
+	s.deleteTerminated()
 	s.reportLeftAlone()
 	if err := s.syncNodes(); err != nil {
 		return err
@@ -192,8 +205,8 @@ func (s *simulation) nextEvent() time.Time {
 			next = t
 		}
 	}
-	if s.stirred {
-		consider(s.nextScan)
+	if s.agenda.roundDue {
+		consider(s.agenda.nextScan)
 	}
 	if at, ok := s.cloud.NextEvent(); ok {
 		consider(at)
@@ -205,13 +218,13 @@ func (s *simulation) nextEvent() time.Time {
 	}
 	s.evictions(future)
 	s.bookings(future)
-	for _, m := range s.workloads {
+	for _, m := range s.controllers.workloads {
 		m.awaited(now, consider)
 	}
-	for _, p := range s.leavers {
+	for _, p := range s.controllers.terminating {
 		consider(epoch.Add(gracePeriod(p.object)))
 	}
-	for _, at := range s.wakeups {
+	for _, at := range s.agenda.wakeups {
 		future(at)
 	}
 	return next
@@ -223,17 +236,17 @@ func (s *simulation) jump(end time.Time) bool {
 	now, next := s.clock.Now(), s.nextEvent()
 	switch {
 	case next.IsZero():
-		s.settled = true
+		s.agenda.settled = true
 		return false
 	case next.After(end):
 		s.clock.advance(end)
 		return false
-	case s.setup.mode() == Sidecar && s.nextScan.Before(next):
+	case s.setup.mode() == Sidecar && s.agenda.nextScan.Before(next):
 		// The sidecar watches nodes from loop to loop, whether there is anything to do or not.
-		next, s.stirred = s.nextScan, true
+		next, s.agenda.roundDue = s.agenda.nextScan, true
 	}
-	wake := func(at time.Time) { s.stirred = s.stirred || at.After(now) && !at.After(next) }
-	for _, at := range s.wakeups {
+	wake := func(at time.Time) { s.agenda.roundDue = s.agenda.roundDue || at.After(now) && !at.After(next) }
+	for _, at := range s.agenda.wakeups {
 		wake(at)
 	}
 	s.bookings(wake)
@@ -245,8 +258,8 @@ func (s *simulation) jump(end time.Time) bool {
 // alignScan keeps rounds at multiples of the scan interval over idle times.
 func (s *simulation) alignScan() {
 	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)
-	if late := s.clock.Now().Sub(s.nextScan); late > 0 {
-		s.nextScan = s.nextScan.Add((late + interval - 1) / interval * interval)
+	if late := s.clock.Now().Sub(s.agenda.nextScan); late > 0 {
+		s.agenda.nextScan = s.agenda.nextScan.Add((late + interval - 1) / interval * interval)
 	}
 }
 
@@ -261,23 +274,23 @@ func (w *Workload) label() string {
 
 // bindPods runs the scheduler if something has changed for it.
 func (s *simulation) bindPods() error {
-	if !s.reshuffle {
+	if !s.agenda.bindDue {
 		return nil
 	}
-	s.reshuffle = false
-	if err := s.volumes.provide(s.cluster.waiting()); err != nil {
+	s.agenda.bindDue = false
+	if err := s.controllers.volumes.provide(s.cluster.waiting()); err != nil {
 		return err
 	}
 	bound, err := s.schedule()
 	if err != nil {
 		return err
 	}
-	if err := s.volumes.bind(bound); err != nil {
+	if err := s.controllers.volumes.bind(bound); err != nil {
 		return err
 	}
 	s.noteBound(bound)
 	if len(bound) > 0 {
-		s.stirred = true
+		s.agenda.roundDue = true
 		pending := len(s.cluster.waiting())
 		row := s.timeline.add(s.elapsed(), v1alpha1.RowBound, "%s bound, %d pending", spelling.Count(len(bound), "pod"), pending)
 		row.Pods, row.Pending = len(bound), &pending
@@ -296,29 +309,29 @@ func (s *simulation) round(ctx context.Context) {
 	s.calls += s.cloud.ForgetCalls()
 	at := s.elapsed()
 	s.clock.catchUp()
-	s.nextScan = later(s.clock.Now(), now.Add(cmp.Or(s.setup.ScanInterval, DefaultScanInterval)))
+	s.agenda.nextScan = later(s.clock.Now(), now.Add(cmp.Or(s.setup.ScanInterval, DefaultScanInterval)))
 	if ctx.Err() != nil {
 		s.rounds-- // this one has no end
 		return
 	}
-	if s.lastErr = err; err == nil {
-		s.lastErr = report.Err
+	if s.last.err = err; err == nil {
+		s.last.err = report.Err
 	}
-	if s.lastErr != nil {
-		s.timeline.roundFailed(at, s.lastErr, s.faults.behind(at, s.lastErr))
+	if s.last.err != nil {
+		s.timeline.roundFailed(at, s.last.err, s.faults.behind(at, s.last.err))
 		return
 	}
-	s.stirred, s.wakeups = false, append(s.model.next(), shiftEdges(s.setup.Shifts)...)
+	s.agenda.roundDue, s.agenda.wakeups = false, append(s.model.next(), shiftEdges(s.setup.Shifts)...)
 	for i := range report.ScaleUps {
 		up := &report.ScaleUps[i]
-		s.last, s.lastPods = up, pending
+		s.last.scaleUp, s.last.pending = up, pending
 		s.noteScaleUp(up, pending)
 		s.narrate(at, up)
 		s.tellStory(at, up)
 		s.groups.add(up)
-		s.stirred = s.stirred || len(up.Attempts) > 0 || len(up.Repairs) > 0
+		s.agenda.roundDue = s.agenda.roundDue || len(up.Attempts) > 0 || len(up.Repairs) > 0
 		if slices.ContainsFunc(up.Attempts, func(a autoscaler.Attempt) bool { return a.Err == nil }) {
-			s.nextScan = later(s.clock.Now(), now.Add(loopTime)) // the next loop follows at once, whatever was granted
+			s.agenda.nextScan = later(s.clock.Now(), now.Add(loopTime)) // the next loop follows at once, whatever was granted
 		}
 	}
 	s.book(at, report.ScaleDown)

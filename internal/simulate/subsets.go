@@ -89,9 +89,9 @@ func (s *simulation) beginWorkloads() {
 				}
 			}
 		}
-		s.managed = append(s.managed, m)
+		s.controllers.managed = append(s.controllers.managed, m)
 	}
-	s.workloads = slices.Concat(s.managed, plain)
+	s.controllers.workloads = slices.Concat(s.controllers.managed, plain)
 }
 
 func (w *spreading) names() []string {
@@ -221,10 +221,10 @@ func (w *spreading) fold() {
 // controller of the workload or for the scheduler.
 func (s *simulation) decide(m *managed) bool {
 	w := m.spread
-	if w == nil || !m.restless && (w.next.IsZero() || s.clock.Now().Before(w.next)) {
+	if w == nil || !m.decideDue && (w.next.IsZero() || s.clock.Now().Before(w.next)) {
 		return false
 	}
-	m.restless = false
+	m.decideDue = false
 	in, of := s.observed(m)
 	d := workloadspread.Decide(in)
 	before := w.status
@@ -272,8 +272,8 @@ func (s *simulation) observed(m *managed) (in workloadspread.Input, of map[*v1.P
 
 // mayRetry lets the controller of the workload try again to create pods if a mark has changed.
 func (s *simulation) mayRetry(m *managed, before *v1alpha1.WorkloadSpreadStatus) bool {
-	m.dirty = m.dirty || !maps.Equal(marks(before), marks(m.spread.status))
-	return m.dirty
+	m.syncDue = m.syncDue || !maps.Equal(marks(before), marks(m.spread.status))
+	return m.syncDue
 }
 
 // marks are until when new pods pass over subsets.
@@ -299,7 +299,7 @@ func (s *simulation) moveOn(m *managed, d workloadspread.Decision, of map[*v1.Po
 	if len(gone) == 0 {
 		return false
 	}
-	s.stirred, s.reshuffle, m.restless = true, true, true
+	s.agenda.roundDue, s.agenda.bindDue, m.decideDue = true, true, true
 	return true
 }
 
@@ -354,7 +354,7 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 // noteBound lets the controllers of pods look that have got a node, and reports those that had waited
 // for the autoscaler.
 func (s *simulation) noteBound(bound []*pod) {
-	for _, m := range s.managed {
+	for _, m := range s.controllers.managed {
 		var own, waited []*pod
 		for _, p := range bound {
 			if p.owner == m {
@@ -365,7 +365,7 @@ func (s *simulation) noteBound(bound []*pod) {
 			}
 		}
 		if len(own) > 0 {
-			m.dirty, m.restless = true, true
+			m.syncDue, m.decideDue = true, true
 		}
 		if len(waited) > 0 {
 			m.spread.waited += len(waited)
@@ -390,7 +390,7 @@ func (w *spreading) hasWaited(p *pod, now time.Duration) bool {
 
 // noteScaleUp notes for each pod what the autoscaler does about it.
 func (s *simulation) noteScaleUp(r *autoscaler.ScaleUp, pending []*pod) {
-	if len(s.managed) == 0 {
+	if len(s.controllers.managed) == 0 {
 		return
 	}
 	refused := r.Grew() == 0
@@ -405,10 +405,10 @@ func (s *simulation) noteScaleUp(r *autoscaler.ScaleUp, pending []*pod) {
 			}
 		}
 	}
-	for _, m := range s.managed {
+	for _, m := range s.controllers.managed {
 		if m.spread != nil && m.spread.object.Spec.ScheduleStrategy.Type == v1alpha1.ScheduleAdaptive {
-			m.restless = true
+			m.decideDue = true
 		}
-		m.dirty = m.dirty || m.refused > 0
+		m.syncDue = m.syncDue || m.refused > 0
 	}
 }

@@ -77,7 +77,7 @@ func TestCountsOfSpreadsEqualThePods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setup := randomSpread(t)
 		play(t, setup, func(s *simulation) {
-			for _, m := range s.managed {
+			for _, m := range s.controllers.managed {
 				checkManaged(t, s, m)
 			}
 		})

@@ -46,11 +46,11 @@ func (s *simulation) reportSpreads() []v1alpha1.WorkloadSpreadReport {
 		row := v1alpha1.WorkloadSpreadReport{
 			Name: object.Namespace + "/" + object.Name, Workload: object.Spec.TargetRef.Kind + " " + object.Spec.TargetRef.Name,
 		}
-		at := slices.IndexFunc(s.managed, func(m *managed) bool { return m.spread != nil && m.spread.object == object })
+		at := slices.IndexFunc(s.controllers.managed, func(m *managed) bool { return m.spread != nil && m.spread.object == object })
 		if at < 0 {
 			row.Conditions = []string{v1alpha1.ConditionTargetFound + " " + workloadspread.ReasonNotFound + ": there is no " + row.Workload}
 		} else {
-			s.reportSpread(s.managed[at], &row)
+			s.reportSpread(s.controllers.managed[at], &row)
 		}
 		all = append(all, row)
 	}

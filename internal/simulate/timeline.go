@@ -19,7 +19,7 @@ import (
 // timeline collects what happened, in order.
 type timeline struct {
 	rows   []v1alpha1.TimelineRow
-	said   map[string]bool // rows that are added once
+	added  map[string]bool // rows that are added once
 	failed map[string]*failure
 }
 
@@ -43,10 +43,10 @@ func (t *timeline) once(at time.Duration, what, text string) *v1alpha1.TimelineR
 // onceOf is once, where the key says what is the same.
 func (t *timeline) onceOf(at time.Duration, what, key, text string) *v1alpha1.TimelineRow {
 	key = what + "\x00" + key
-	if t.said[key] {
+	if t.added[key] {
 		return &v1alpha1.TimelineRow{}
 	}
-	t.said[key] = true
+	t.added[key] = true
 	return t.add(at, what, "%s", text)
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
-// beside is the evenkeel of a run that Cluster Autoscaler asks: the expander alone, or the provider as
+// external is the evenkeel of a run that Cluster Autoscaler asks: the expander alone, or the provider as
 // well.
-type beside struct {
+type external struct {
 	// clock is that of the run, but nobody who waits on it is woken before the time has come: the
 	// sidecar gives up calls of the cloud that take too long.
 	clock *clocktesting.FakeClock
@@ -25,9 +25,9 @@ type beside struct {
 	sizes func(sizes steering.Sizes, err error) // nil for the provider, which reads them by itself
 }
 
-// newBeside starts the evenkeel of the mode, and connects Cluster Autoscaler with it; nil for a mode without one.
-func newBeside(s *simulation, connection *autoscaler.Connection) (*beside, error) {
-	b := &beside{clock: clocktesting.NewFakeClock(s.clock.Now())}
+// newExternal starts the evenkeel of the mode, and connects Cluster Autoscaler with it; nil for a mode without one.
+func newExternal(s *simulation, connection *autoscaler.Connection) (*external, error) {
+	b := &external{clock: clocktesting.NewFakeClock(s.clock.Now())}
 	options := sidecar.Options{Options: s.setup.Options.Options, Clock: b.clock, Recorder: events{s}}
 	switch s.setup.mode() {
 	case Sidecar:
