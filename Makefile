@@ -103,7 +103,7 @@ test: ## Run all tests.
 chart-test: ## Test the Helm chart: its suites, what it refuses, its objects against Kubernetes 1.33 to 1.36, and the manifests made from it.
 	@cd configs/charts && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 
-image-test: ## Build image and release of the last commit in two clones, compare every byte, and run the image as the manifests do.
+image-test: ## Build image and release of the last commit in two clones, compare every byte, check the release, and run the image as the manifests do.
 	@cd release && GOWORK=off $(GO) test ./image -count=1 -timeout 30m $(TESTFLAGS) -run '^TestClones$$' -repository $(CURDIR)
 
 release-test: release-dry-run ## Write dist/release, and check it as somebody who downloads it can: checksums, krew, schemas, chart, the program.

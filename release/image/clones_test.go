@@ -17,7 +17,7 @@ var repository = flag.String("repository", "", "a git repository: build the imag
 const most = 60 << 20
 
 // TestClones: two clones of the repository, in different folders and with different times of the files, give the same image and the same
-// files of a release; the image is small, and runs as the manifests ask for.
+// files of a release, which stand all checks; the image is small, and runs as the manifests ask for.
 func TestClones(t *testing.T) {
 	if *repository == "" {
 		t.Skip("needs -repository; make image-test sets it")
@@ -35,6 +35,7 @@ func TestClones(t *testing.T) {
 		run(t, clone, "make", "image", "release-dry-run", "PLATFORMS=linux/amd64 linux/arm64")
 	}
 	sameBytes(t, filepath.Join(first, "dist"), filepath.Join(second, "dist"))
+	t.Log(run(t, first, "make", "release-test", "PLATFORMS=linux/amd64 linux/arm64"))
 
 	layout := filepath.Join(first, "dist", "image")
 	_, images := read(t, layout)
