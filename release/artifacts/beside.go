@@ -55,7 +55,7 @@ func besideProgram(options Options, programs []program) ([]file, error) {
 
 // output returns what a program prints.
 func output(name string, args ...string) ([]byte, error) {
-	content, err := exec.Command(name, args...).Output() //nolint:gosec // the program that was built
+	content, err := exec.Command(name, args...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return nil, fmt.Errorf("%s %q: %w: %s", name, args, err, exit.Stderr)

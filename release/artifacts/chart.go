@@ -32,7 +32,7 @@ func chart(options Options) (string, []byte, error) {
 	stamped := chartVersion.ReplaceAll(description, []byte("version: "+version[1:]))
 	stamped = appVersion.ReplaceAll(stamped, []byte("appVersion: "+version))
 	if !bytes.Contains(stamped, []byte("\nversion: "+version[1:]+"\n")) || !bytes.Contains(stamped, []byte("\nappVersion: "+version+"\n")) {
-		return "", nil, fmt.Errorf("Chart.yaml has no version or no appVersion")
+		return "", nil, fmt.Errorf("the chart has no version or no appVersion")
 	}
 	ignored, err := os.ReadFile(filepath.Join(from, ".helmignore"))
 	if err != nil {

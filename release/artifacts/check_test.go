@@ -111,7 +111,7 @@ func checkBill(t *testing.T, name string, content []byte, archive string) {
 func checkProgram(t *testing.T, files map[string][]byte, version string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "evenkeel")
-	if err := os.WriteFile(program, files["evenkeel"], 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(program, files["evenkeel"], 0o700); err != nil {
 		t.Fatal(err)
 	}
 	checkVersion(t, program, version)

@@ -48,9 +48,9 @@ func run() error {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(*folder, name), content, 0o644); err != nil { //nolint:gosec // for everyone to read
+		if err := os.WriteFile(filepath.Join(*folder, name), content, 0o644); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(*notes, []byte(text), 0o644) //nolint:gosec // for everyone to read
+	return os.WriteFile(*notes, []byte(text), 0o644)
 }
