@@ -207,11 +207,8 @@ func checkJoin(o *clusterFlags, j *join.Options) error {
 
 // oneCluster wants the name of a member.
 func oneCluster(_ *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return errors.New("no name given (name the member, as in paris)")
-	case len(args) > 1:
-		return fmt.Errorf("unexpected argument %q: one member at a time", args[1])
+	if err := oneArgument(args, "name", "the member, as in paris", "member"); err != nil {
+		return err
 	}
 	if problems := validation.IsDNS1123Subdomain(args[0]); len(problems) > 0 || len(args[0]) > validation.LabelValueMaxLength {
 		return fmt.Errorf("invalid name %q: must be lower-case letters, digits, '-' and '.', at most %d of them", args[0],

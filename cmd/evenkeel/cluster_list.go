@@ -45,16 +45,13 @@ func newClusterList() *cobra.Command {
 				return err
 			}
 			printer := output.Printer(cmd)
-			switch {
-			case printer.Names():
+			if printer.Names() {
 				for i := range list.Items {
 					fmt.Fprintln(cmd.OutOrStdout(), "membercluster.evenkeel.dev/"+list.Items[i].Name)
 				}
 				return nil
-			case printer.Tables() && len(list.Items) == 0:
-				fmt.Fprintln(cmd.ErrOrStderr(), "No cluster has joined.")
 			}
-			return printer.Result(list, clusterTable(list, now()))
+			return printer.List(cmd.ErrOrStderr(), list, clusterTable(list, now()), "No cluster has joined.")
 		},
 	}
 	o.addTo(cmd.Flags())

@@ -58,14 +58,13 @@ controllers reach them, which needs the right to read their Secrets.`,
 				}
 				orphans = append(orphans, some...)
 			}
-			printer := output.Printer(cmd)
-			if printer.Tables() && len(orphans) == 0 && failed == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "Every local object has its FederatedReplicaSet.")
+			none := "Every local object has its FederatedReplicaSet."
+			if failed > 0 {
+				none = ""
 			}
-			err = printer.Result(orphans, printing.GridOf(printing.Columns("CLUSTER", "NAMESPACE", "OBJECT", "REPLICAS"), orphans,
-				func(o *join.Orphan) []any {
-					return []any{o.Cluster, o.Namespace, o.Object, o.Replicas}
-				}))
+			err = output.Printer(cmd).List(cmd.ErrOrStderr(), orphans, printing.GridOf(
+				printing.Columns("CLUSTER", "NAMESPACE", "OBJECT", "REPLICAS"), orphans,
+				func(o *join.Orphan) []any { return []any{o.Cluster, o.Namespace, o.Object, o.Replicas} }), none)
 			if err == nil && failed > 0 {
 				err = fmt.Errorf("%d of the members could not be read", failed)
 			}

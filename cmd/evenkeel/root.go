@@ -139,6 +139,17 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf(`unknown command %q, did you mean "%s"?`, args[0], strings.Join(near, `" or "`))
 }
 
+// oneArgument wants the name of one thing, such as the zone that the example names.
+func oneArgument(args []string, missing, example, thing string) error {
+	switch {
+	case len(args) == 0:
+		return fmt.Errorf("no %s given (name %s)", missing, example)
+	case len(args) > 1:
+		return fmt.Errorf("unexpected argument %q: one %s at a time", args[1], thing)
+	}
+	return nil
+}
+
 // noArguments refuses arguments of a command that takes only flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -174,11 +173,7 @@ func newZoneList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			printer := output.Printer(cmd)
-			if printer.Tables() && len(marks) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "No zone is shifted away.")
-			}
-			return printer.Result(doc, markTable(marks, now()))
+			return output.Printer(cmd).List(cmd.ErrOrStderr(), doc, markTable(marks, now()), "No zone is shifted away.")
 		},
 	}
 	o.addTo(cmd.Flags())
@@ -212,13 +207,7 @@ func markTable(marks []zonalshift.Mark, at time.Time) printing.Grid {
 func now() time.Time { return clock.RealClock{}.Now().UTC().Truncate(time.Second) }
 
 func oneZone(_ *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return errors.New("no zone given (name it, as in eu-west-1a)")
-	case len(args) > 1:
-		return fmt.Errorf("unexpected argument %q: one zone at a time", args[1])
-	}
-	return nil
+	return oneArgument(args, "zone", "it, as in eu-west-1a", "zone")
 }
 
 // changeMarks changes the document in a store. Where what is there cannot be read, nothing is

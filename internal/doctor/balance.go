@@ -20,7 +20,7 @@ func (d *diagnoser) names() []string { return slices.Sorted(maps.Keys(d.groups))
 
 // sets looks at the sets of similar groups: whether Cluster Autoscaler finds them, and whether they are even.
 func (d *diagnoser) sets() {
-	if d.by == nil && d.o.Status == nil {
+	if d.autoscaler == nil && d.observed.Status == nil {
 		d.setRows()
 		return
 	}
@@ -36,11 +36,11 @@ func (d *diagnoser) sets() {
 		d.find(Finding{
 			Severity: Error, Reason: IgnoredFlags,
 			Message: fmt.Sprintf("Cluster Autoscaler %s reads --balancing-ignore-label and the ratios on %s only, so here they have no effect",
-				d.by.Version(), spelling.Or(clouds)),
+				d.autoscaler.Version(), spelling.Or(clouds)),
 			Remedy: "take them away; --balancing-label has an effect on every cloud",
 		})
 	}
-	if d.steers != "" && d.steers != WayLinked {
+	if d.installed != "" && d.installed != WayLinked {
 		d.uneven(shared)
 		return
 	}
@@ -50,7 +50,7 @@ func (d *diagnoser) sets() {
 	if !plan.possible {
 		way = d.expander()
 	}
-	if d.steers == "" {
+	if d.installed == "" {
 		d.unbalanced(shared, way)
 		d.notJoined(shared, way, plan)
 		d.joinedWrongly(way, plan)
@@ -148,15 +148,15 @@ func (d *diagnoser) unbalanced(shared []SetResult, way Way) {
 			"let evenkeel choose: no flags of Cluster Autoscaler give these sets, and its own would join other groups or not these"
 	}
 	switch {
-	case d.by == nil && apart == 0:
-	case d.by == nil:
+	case d.autoscaler == nil && apart == 0:
+	case d.autoscaler == nil:
 		d.find(Finding{
 			Severity: Warning, Reason: BalancingOff, Groups: groups, Apart: apart, Way: way,
 			Message: fmt.Sprintf("%s not even, and whether Cluster Autoscaler balances is not visible", spelling.Count(len(shared), "set")+
 				" of similar groups "+isOrAre(len(shared))),
 			Remedy: d.managed(),
 		})
-	case !d.by.Flags.Is("balance-similar-node-groups", false):
+	case !d.balances():
 		d.find(Finding{
 			Severity: Error, Reason: BalancingOff, Groups: groups, Apart: apart, Way: way, Flags: flags,
 			Message: fmt.Sprintf("--balance-similar-node-groups is off, so all nodes of a scale-up go to one group; there %s %s of similar groups",
@@ -189,7 +189,7 @@ func (d *diagnoser) notJoined(shared []SetResult, way Way, plan plan) {
 	found := map[string]*Finding{}
 	var causes []string
 	for _, set := range shared {
-		if set.Similar || d.by == nil && set.Apart == 0 { // one that cannot be seen may have the flags
+		if set.Similar || d.autoscaler == nil && set.Apart == 0 { // one that cannot be seen may have the flags
 			continue
 		}
 		cause, flags := d.cause(set.Groups)
@@ -208,7 +208,7 @@ func (d *diagnoser) notJoined(shared []SetResult, way Way, plan plan) {
 			f.Message += fmt.Sprintf("; no node is in %s, so it compares the template of the cloud", spelling.List(empty, few))
 		}
 		switch {
-		case way == WayAutoscaler && len(plan.flags) == 1 && strings.HasPrefix(plan.flags[0], "--balancing-label="):
+		case way == WayAutoscaler && len(plan.flags) == 1 && strings.HasPrefix(plan.flags[0], chosenLabel):
 			f.Flags, f.Remedy = plan.flags, "compare this label alone: it tells all sets apart"
 		case way == WayAutoscaler:
 			f.Remedy = "set the flags"
@@ -242,8 +242,8 @@ func (d *diagnoser) cause(set []string) (cause string, flags []string) {
 	}
 	for _, label := range d.fleet.late {
 		if slices.Contains(fields, "labels["+label+"]") {
-			flags = append(flags, "--balancing-ignore-label="+label)
-			d.late = append(d.late, label)
+			flags = append(flags, ignoredLabel+label)
+			d.lateLabels = append(d.lateLabels, label)
 		}
 	}
 	if len(fields) == 0 {
@@ -254,7 +254,7 @@ func (d *diagnoser) cause(set []string) (cause string, flags []string) {
 
 // joinedWrongly looks for groups that Cluster Autoscaler balances although they are not similar.
 func (d *diagnoser) joinedWrongly(way Way, plan plan) {
-	if d.by == nil || !d.by.Flags.Is("balance-similar-node-groups", false) {
+	if !d.balances() {
 		return
 	}
 	for _, set := range d.fleet.stock.Sets() {
@@ -279,7 +279,7 @@ func (d *diagnoser) joinedWrongly(way Way, plan plan) {
 // unsteady looks for labels that some nodes of a group have and others do not, or with another value: whether
 // groups are similar then depends on which node is taken for the template.
 func (d *diagnoser) unsteady(shared []SetResult) (labels []string) {
-	if d.steers != "" || len(d.fleet.mine.Labels) > 0 {
+	if d.installed != "" || len(d.fleet.mine.Labels) > 0 {
 		return nil
 	}
 	of := map[string][]string{} // groups by label
@@ -294,7 +294,7 @@ func (d *diagnoser) unsteady(shared []SetResult) (labels []string) {
 	for _, label := range slices.Sorted(maps.Keys(of)) {
 		f := Finding{
 			Severity: Warning, Reason: NodesDiffer, Groups: of[label], Apart: d.apartOf(of[label]), Way: WayAutoscaler,
-			Flags: []string{"--balancing-ignore-label=" + label},
+			Flags: []string{ignoredLabel + label},
 			Message: fmt.Sprintf("nodes of %s differ from each other in the label %s, so it depends on the node that Cluster "+
 				"Autoscaler takes for a new one whether the group is similar to others", spelling.List(of[label], few), label),
 			Remedy: "set the flag, or give all nodes of a group the same value",
@@ -346,7 +346,7 @@ func (d *diagnoser) differing(g *Group) (labels []string) {
 // uneven looks for sets that are far from even although they are balanced and nothing else explains that: a
 // fifth of the nodes or more is in the wrong group.
 func (d *diagnoser) uneven(shared []SetResult) {
-	balances := d.steers != "" || d.by != nil && d.by.Flags.Is("balance-similar-node-groups", false)
+	balances := d.installed != "" || d.balances()
 	for _, set := range shared {
 		if !balances || set.Apart < 2 || set.Apart*5 < set.Nodes || d.backedOff(set.Groups) || d.explained(set.Groups) {
 			continue
@@ -357,10 +357,10 @@ func (d *diagnoser) uneven(shared []SetResult) {
 				spelling.List(set.Groups, few)),
 			Remedy: "the next scale-ups make the set even, as the smallest groups grow first",
 		}
-		shrinks := d.by != nil && d.by.Flags.Is("scale-down-enabled", true)
-		if shrinks && (d.steers == "" || d.steers == WayExpander) {
+		shrinks := d.autoscaler != nil && d.autoscaler.Flags.Is("scale-down-enabled", true)
+		if shrinks && (d.installed == "" || d.installed == WayExpander) {
 			f.Way = WayLinked
-			if d.by.Flags.Get("cloud-provider", "") == "externalgrpc" {
+			if d.autoscaler.Flags.Get("cloud-provider", "") == "externalgrpc" {
 				f.Way = WaySidecar
 			}
 			f.Message += "; scale-ups are balanced, but scale-downs take nodes from any group"

@@ -21,25 +21,25 @@ const staleAfter = 5 * time.Minute
 
 // diagnoser collects the result.
 type diagnoser struct {
-	o      *Observation
-	by     *Autoscaler // nil if it is not visible
-	groups map[string]*Group
-	steers Way // what evenkeel does already; empty if it does not
-	fleet  *fleet
-	late   []string // of fleet.late, by which groups differ
-	result Result
+	observed   *Observation
+	autoscaler *Autoscaler // nil if it is not visible
+	groups     map[string]*Group
+	installed  Way // what evenkeel does already; empty if it does not
+	fleet      *fleet
+	lateLabels []string // of fleet.late, by which groups differ
+	result     Result
 }
 
 // Diagnose says what is wrong and what helps. The error is about a template that cannot be compared.
 func Diagnose(o *Observation) (*Diagnosis, error) {
 	o.dropReplicas()
-	d := &diagnoser{o: o, groups: map[string]*Group{}, result: Result{
+	d := &diagnoser{observed: o, groups: map[string]*Group{}, result: Result{
 		Autoscalers: []AutoscalerResult{}, Groups: []GroupResult{}, Sets: []SetResult{}, Findings: []Finding{}, Notes: slices.Clone(o.Notes),
 	}}
 	if len(o.Autoscalers) > 0 {
-		d.by = &o.Autoscalers[0]
+		d.autoscaler = &o.Autoscalers[0]
 	}
-	d.autoscaler()
+	d.findAutoscaler()
 	d.status()
 	d.readGroups()
 	d.readFleet()
@@ -63,13 +63,14 @@ func Diagnose(o *Observation) (*Diagnosis, error) {
 	return &Diagnosis{APIVersion: v1alpha1.APIVersion, Kind: Kind, Status: d.result}, nil
 }
 
-// autoscaler looks for Cluster Autoscaler, and whether evenkeel is asked by it.
-func (d *diagnoser) autoscaler() {
-	if len(d.o.Pools) > 0 {
-		d.note("Karpenter makes the nodes of " + spelling.List(d.o.Pools, few) + "; they are of no node group, and nothing here is about them")
+// findAutoscaler looks for Cluster Autoscaler, and whether evenkeel is asked by it.
+func (d *diagnoser) findAutoscaler() {
+	if len(d.observed.Pools) > 0 {
+		d.note("Karpenter makes the nodes of " + spelling.List(d.observed.Pools, few) +
+			"; they are of no node group, and nothing here is about them")
 	}
-	for i := range d.o.Autoscalers {
-		a := &d.o.Autoscalers[i]
+	for i := range d.observed.Autoscalers {
+		a := &d.observed.Autoscalers[i]
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{
 			Kind: a.Kind, Namespace: a.Namespace, Name: a.Name, Image: a.Image, Version: a.Version(), Provider: a.Flags.Get("cloud-provider", ""),
 			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.expanders(), ","), AsksGRPC: a.Flags.asks(),
@@ -86,21 +87,21 @@ func (d *diagnoser) autoscaler() {
 		}
 	}
 	switch {
-	case d.by == nil && d.o.Status == nil:
+	case d.autoscaler == nil && d.observed.Status == nil:
 		message := "no Cluster Autoscaler is in the cluster: neither a Deployment or pod of it nor its status"
-		if len(d.o.Pools) > 0 {
+		if len(d.observed.Pools) > 0 {
 			message += "; Karpenter is all that makes nodes"
 		}
 		d.find(Finding{Severity: Warning, Reason: NoAutoscaler, Message: message,
 			Remedy: "without it nothing resizes node groups, and there is nothing to balance; if it runs elsewhere, add its " +
 				"Deployment to the files"})
-	case d.by == nil:
+	case d.autoscaler == nil:
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{Kind: "Hidden"})
 		d.note("Cluster Autoscaler runs where it cannot be seen, as one that the cloud manages; its flags are unknown")
-	case len(d.o.Autoscalers) > 1:
+	case len(d.observed.Autoscalers) > 1:
 		var names []string
-		for i := range d.o.Autoscalers {
-			names = append(names, d.o.Autoscalers[i].title())
+		for i := range d.observed.Autoscalers {
+			names = append(names, d.observed.Autoscalers[i].title())
 		}
 		d.find(Finding{
 			Severity: Warning, Reason: SeveralAutoscalers, Message: "Cluster Autoscaler is there more than once: " + spelling.List(names, few) +
@@ -111,31 +112,38 @@ func (d *diagnoser) autoscaler() {
 	d.asked()
 }
 
+// balances reports whether Cluster Autoscaler is seen, and balances by itself.
+func (d *diagnoser) balances() bool {
+	return d.autoscaler != nil && d.autoscaler.Flags.Is("balance-similar-node-groups", false)
+}
+
 func (a *Autoscaler) title() string {
 	return fmt.Sprintf("%s %s/%s", strings.ToLower(a.Kind), a.Namespace, a.Name)
 }
 
 // asked looks whether Cluster Autoscaler asks an evenkeel that is there.
 func (d *diagnoser) asked() {
-	if d.by == nil {
+	if d.autoscaler == nil {
 		return
 	}
-	balancing := d.by.Flags.Is("balance-similar-node-groups", false)
-	if d.by.Linked && balancing {
-		d.steers = WayLinked
+	balancing := d.balances()
+	if d.autoscaler.Linked && balancing {
+		d.installed = WayLinked
 	}
-	if len(d.o.Steering) == 0 {
-		if d.by.Flags.asks() {
-			d.note("Cluster Autoscaler asks an expander at " + d.by.Flags.Get("grpc-expander-url", "") +
+	if len(d.observed.Steering) == 0 {
+		if d.autoscaler.Flags.asks() {
+			d.note("Cluster Autoscaler asks an expander at " + d.autoscaler.Flags.Get("grpc-expander-url", "") +
 				"; if that is evenkeel, add its Deployment to the files")
 		}
 		return
 	}
-	s := slices.MaxFunc(d.o.Steering, func(a, b Steering) int { return cmp.Compare(slices.Index(ways, a.Way), slices.Index(ways, b.Way)) })
-	chain := d.by.Flags.expanders()
+	s := slices.MaxFunc(d.observed.Steering, func(a, b Steering) int {
+		return cmp.Compare(slices.Index(ways, a.Way), slices.Index(ways, b.Way))
+	})
+	chain := d.autoscaler.Flags.expanders()
 	at := slices.Index(chain, "grpc")
 	switch {
-	case !d.by.Flags.asks():
+	case !d.autoscaler.Flags.asks():
 		d.find(Finding{
 			Severity: Error, Reason: NotAsked,
 			Message: fmt.Sprintf("evenkeel runs in %s %s/%s, but Cluster Autoscaler does not ask it: --expander is %s", strings.ToLower(s.Kind),
@@ -153,8 +161,8 @@ func (d *diagnoser) asked() {
 			Remedy: "let evenkeel be asked first, and give it these strategies",
 		})
 	}
-	d.steers = s.Way
-	if d.steers == WayExpander {
+	d.installed = s.Way
+	if d.installed == WayExpander {
 		d.scaleUps(balancing)
 	}
 }
@@ -169,7 +177,7 @@ func (d *diagnoser) expander() Way {
 	switch {
 	case !served || largest.Pods > 0 && largest.Pods <= mostPerScaleUp:
 		return WayExpander
-	case d.by.Flags.Get("cloud-provider", "") == "externalgrpc":
+	case d.autoscaler.Flags.Get("cloud-provider", "") == "externalgrpc":
 		return WaySidecar
 	}
 	return WayLinked
@@ -178,10 +186,10 @@ func (d *diagnoser) expander() Way {
 // largestRequest is the ProvisioningRequest with the most pods, without any if there is none. Cluster Autoscaler
 // serves them only if it is started so.
 func (d *diagnoser) largestRequest() (largest Request, served bool) {
-	if d.by == nil || !d.by.Flags.Is("enable-provisioning-requests", false) {
+	if d.autoscaler == nil || !d.autoscaler.Flags.Is("enable-provisioning-requests", false) {
 		return Request{}, false
 	}
-	for _, r := range d.o.Requests {
+	for _, r := range d.observed.Requests {
 		if r.Pods > largest.Pods {
 			largest = r
 		}
@@ -193,12 +201,12 @@ func (d *diagnoser) largestRequest() (largest Request, served bool) {
 func (d *diagnoser) scaleUps(balancing bool) {
 	const name = "max-nodes-per-scaleup"
 	largest, _ := d.largestRequest()
-	bound, err := strconv.Atoi(d.by.Flags.Get(name, "1000"))
-	if !balancing && d.by.Minor > 0 && d.by.Minor < 35 && !d.by.Flags.Is("frequent-loops-enabled", false) {
+	bound, err := strconv.Atoi(d.autoscaler.Flags.Get(name, "1000"))
+	if !balancing && d.autoscaler.Minor > 0 && d.autoscaler.Minor < 35 && !d.autoscaler.Flags.Is("frequent-loops-enabled", false) {
 		d.find(Finding{
 			Severity: Warning, Reason: SlowLoops,
 			Message: fmt.Sprintf("each increase takes Cluster Autoscaler %s a loop, which it begins every --scan-interval only, "+
-				"ten seconds if nothing else is set", d.by.Version()),
+				"ten seconds if nothing else is set", d.autoscaler.Version()),
 			Flags: []string{"--frequent-loops-enabled=true"}, Remedy: "set the flag: loops follow each other at once while pods are pending",
 		})
 	}
@@ -228,13 +236,13 @@ func (d *diagnoser) scaleUps(balancing bool) {
 }
 
 func (d *diagnoser) status() {
-	s := d.o.Status
+	s := d.observed.Status
 	switch {
-	case s == nil && d.by != nil && !d.by.Flags.Is("write-status-configmap", true):
+	case s == nil && d.autoscaler != nil && !d.autoscaler.Flags.Is("write-status-configmap", true):
 		d.note("Cluster Autoscaler writes no status, so sizes are numbers of nodes, and backoffs are not seen")
-	case s == nil && d.by != nil:
+	case s == nil && d.autoscaler != nil:
 		d.find(Finding{
-			Severity: Warning, Reason: NoStatus, Message: cmp.Or(d.o.StatusProblem,
+			Severity: Warning, Reason: NoStatus, Message: cmp.Or(d.observed.StatusProblem,
 				"Cluster Autoscaler has no status: its ConfigMap is not there, so sizes are numbers of nodes"),
 			Remedy: "give the ConfigMap cluster-autoscaler-status with the files, or the right to read it; Cluster Autoscaler " +
 				"writes it at the end of each loop",
@@ -247,10 +255,10 @@ func (d *diagnoser) status() {
 		})
 	case s.Time.IsZero():
 		d.note("the status has no time, so whether it is old is not seen")
-	case !d.o.Now.IsZero() && d.o.Now.Sub(s.Time) > staleAfter:
+	case !d.observed.Now.IsZero() && d.observed.Now.Sub(s.Time) > staleAfter:
 		d.find(Finding{
 			Severity: Error, Reason: OldStatus, Message: fmt.Sprintf("the last loop of Cluster Autoscaler began %s ago",
-				d.o.Now.Sub(s.Time).Round(time.Second)),
+				d.observed.Now.Sub(s.Time).Round(time.Second)),
 			Remedy: "its log says why it stands still",
 		})
 	}
@@ -262,15 +270,15 @@ func (d *diagnoser) status() {
 // readGroups joins the groups with the status.
 func (d *diagnoser) readGroups() {
 	states := map[string]*autoscalerstatus.Group{}
-	if d.o.Status != nil {
-		for i := range d.o.Status.Groups {
-			states[d.o.Status.Groups[i].Name] = &d.o.Status.Groups[i]
+	if d.observed.Status != nil {
+		for i := range d.observed.Status.Groups {
+			states[d.observed.Status.Groups[i].Name] = &d.observed.Status.Groups[i]
 		}
 	}
-	slices.SortFunc(d.o.Groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(d.observed.Groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
 	var unknown []string
-	for i := range d.o.Groups {
-		g := &d.o.Groups[i]
+	for i := range d.observed.Groups {
+		g := &d.observed.Groups[i]
 		g.state = states[g.Known]
 		if g.state != nil {
 			g.Min, g.Max, g.Bounded = g.state.MinSize, g.state.MaxSize, true
@@ -296,9 +304,9 @@ func (d *diagnoser) readGroups() {
 			"compares its cloud's template of such a group with real nodes of others: --snapshot reads it",
 			spelling.List(unknown, few)))
 	}
-	if len(d.o.Groups) == 0 && (d.by != nil || d.o.Status != nil) {
+	if len(d.observed.Groups) == 0 && (d.autoscaler != nil || d.observed.Status != nil) {
 		d.find(Finding{
-			Severity: Warning, Reason: NoGroups, Message: cmp.Or(d.o.GroupsProblem, "no node group was found"),
+			Severity: Warning, Reason: NoGroups, Message: cmp.Or(d.observed.GroupsProblem, "no node group was found"),
 			Remedy: "--group-label names the label whose value is the group of a node",
 		})
 	}

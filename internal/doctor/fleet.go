@@ -52,19 +52,19 @@ func (d *diagnoser) readFleet() {
 		}
 	}
 	f.cloud = d.cloud(nodes)
-	if d.by != nil {
-		flags := &d.by.Flags
-		f.effect = d.by.Minor < genericFrom || slices.Contains(clouds, f.cloud)
+	if d.autoscaler != nil {
+		flags := &d.autoscaler.Flags
+		f.effect = d.autoscaler.Minor < genericFrom || slices.Contains(clouds, f.cloud)
 		f.read(flags)
-		if d.by.Minor > 0 {
-			f.late, f.fixed = nodegroupset.StockLate(f.cloud, d.by.Minor, d.by.Patch)
+		if d.autoscaler.Minor > 0 {
+			f.late, f.fixed = nodegroupset.StockLate(f.cloud, d.autoscaler.Minor, d.autoscaler.Patch)
 		}
 	}
 	f.mine = f.options
 	if slices.ContainsFunc(f.mine.Labels, func(label string) bool { return f.having(label) < len(f.templates) }) {
 		f.mine.Labels = nil // evenkeel would not find the sets by them either
 	}
-	f.mine = nodegroupset.ParseGroupLabel(d.o.Label).Ignoring(f.mine)
+	f.mine = nodegroupset.ParseGroupLabel(d.observed.Label).Ignoring(f.mine)
 	if own := f.mine.IgnoreLabels[len(f.options.IgnoreLabels):]; len(own) > 0 {
 		d.note(fmt.Sprintf("%s names the groups here, so it makes no difference; evenkeel elsewhere needs "+
 			"--balancing-ignore-label=%s to know that",
@@ -76,8 +76,8 @@ func (d *diagnoser) readFleet() {
 // cloud is the provider that Cluster Autoscaler is given, or else that of nodes.
 func (d *diagnoser) cloud(nodes []*v1.Node) string {
 	given := ""
-	if d.by != nil {
-		given = d.by.Flags.Get("cloud-provider", "")
+	if d.autoscaler != nil {
+		given = d.autoscaler.Flags.Get("cloud-provider", "")
 	}
 	return cmp.Or(given, nodegroupset.StockCloud(slices.Values(nodes)))
 }
@@ -208,6 +208,17 @@ func joins(x *nodegroupset.Index, set []string) bool {
 	return !slices.ContainsFunc(set[1:], func(member string) bool { return !x.AreSimilar(set[0], member) })
 }
 
+// The flags of Cluster Autoscaler about labels, as they are written before a label.
+const chosenLabel, ignoredLabel = "--balancing-label=", "--balancing-ignore-label="
+
+// flagged writes a flag for each label.
+func flagged(flag string, labels []string) (flags []string) {
+	for _, label := range labels {
+		flags = append(flags, flag+label)
+	}
+	return flags
+}
+
 // A plan is what makes Cluster Autoscaler find the sets of evenkeel by itself.
 type plan struct {
 	flags, without []string
@@ -220,17 +231,11 @@ func (f *fleet) plan(ignore []string) plan {
 	if len(ignore) == 0 && f.agrees(f.options) {
 		return plan{possible: true}
 	}
-	var without []string
-	for _, label := range f.options.Labels {
-		without = append(without, "--balancing-label="+label)
-	}
-	var more []string
+	without := flagged(chosenLabel, f.options.Labels)
 	late := slices.DeleteFunc(slices.Clone(f.late), func(label string) bool { return f.having(label) == 0 })
-	for _, key := range slices.Concat(ignore, late) {
-		more = append(more, "--balancing-ignore-label="+key)
-	}
+	more := flagged(ignoredLabel, slices.Concat(ignore, late))
 	labels := slices.DeleteFunc(slices.Clone(f.report.Stock.Flags), func(flag string) bool {
-		return !strings.HasPrefix(flag, "--balancing-ignore-label=")
+		return !strings.HasPrefix(flag, ignoredLabel)
 	})
 	for _, needed := range [][]string{more, slices.Concat(labels, more), slices.Concat(f.report.Stock.Flags, more)} {
 		if wider, flags := f.widened(needed); f.effect && f.agrees(wider) {
@@ -239,16 +244,12 @@ func (f *fleet) plan(ignore []string) plan {
 	}
 	for _, label := range f.deciding() {
 		if f.agrees(nodegroupset.Options{Labels: []string{label}}) {
-			without = nil
-			for _, key := range f.options.IgnoreLabels {
-				without = append(without, "--balancing-ignore-label="+key)
+			others := slices.DeleteFunc(slices.Clone(f.options.Labels), func(other string) bool { return other == label })
+			return plan{
+				flags:    flagged(chosenLabel, []string{label}),
+				without:  slices.Concat(flagged(ignoredLabel, f.options.IgnoreLabels), flagged(chosenLabel, others)),
+				possible: true,
 			}
-			for _, other := range f.options.Labels {
-				if other != label {
-					without = append(without, "--balancing-label="+other)
-				}
-			}
-			return plan{flags: []string{"--balancing-label=" + label}, without: without, possible: true}
 		}
 	}
 	return plan{}

@@ -31,7 +31,7 @@ func (d *diagnoser) bounds() {
 			Remedy: "raise the maximum of the group in its cloud, or that of --nodes",
 		})
 	}
-	if d.by != nil {
+	if d.autoscaler != nil {
 		d.quotas()
 	}
 	var wide []string
@@ -58,7 +58,7 @@ func (d *diagnoser) bounds() {
 
 func (d *diagnoser) quotas() {
 	var cores, memory int64
-	for _, n := range d.o.Nodes {
+	for _, n := range d.observed.Nodes {
 		cores += n.Status.Capacity.Cpu().Value()
 		memory += n.Status.Capacity.Memory().Value() >> 30
 	}
@@ -66,9 +66,9 @@ func (d *diagnoser) quotas() {
 		flag, what string
 		used       int64
 	}{
-		{"max-nodes-total", "nodes", int64(len(d.o.Nodes))}, {"cores-total", "cores", cores}, {"memory-total", "GiB of memory", memory},
+		{"max-nodes-total", "nodes", int64(len(d.observed.Nodes))}, {"cores-total", "cores", cores}, {"memory-total", "GiB of memory", memory},
 	} {
-		text := d.by.Flags.Get(q.flag, "")
+		text := d.autoscaler.Flags.Get(q.flag, "")
 		most, err := strconv.ParseInt(text[strings.LastIndexByte(text, ':')+1:], 10, 64)
 		if err != nil || most <= 0 || q.used < most {
 			continue
@@ -135,8 +135,8 @@ func (d *diagnoser) apartOf(names []string) (apart int) {
 
 // spreads looks for pods that wait for a domain in which no group can give them a node.
 func (d *diagnoser) spreads() {
-	for i := range d.o.Pending {
-		p := &d.o.Pending[i]
+	for i := range d.observed.Pending {
+		p := &d.observed.Pending[i]
 		if p.Soft || len(p.Binding) == 0 {
 			continue
 		}

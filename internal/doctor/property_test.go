@@ -128,7 +128,7 @@ func TestTheRecommendationIsTheLeastThatRemovesAllFindings(t *testing.T) {
 
 // possible tries all flags that can matter: whether Cluster Autoscaler finds the sets of evenkeel with any of them.
 func possible(t *rapid.T, o *Observation) bool {
-	d := diagnoser{o: o, by: &o.Autoscalers[0], groups: map[string]*Group{}}
+	d := diagnoser{observed: o, autoscaler: &o.Autoscalers[0], groups: map[string]*Group{}}
 	for i := range o.Groups {
 		d.groups[o.Groups[i].Name] = &o.Groups[i]
 	}

@@ -23,10 +23,10 @@ func (d *diagnoser) recommend() {
 			r.Way = f.Way
 		}
 	}
-	if minor := since[r.Way]; d.by != nil && d.by.Minor > 0 && d.by.Minor < minor {
+	if minor := since[r.Way]; d.autoscaler != nil && d.autoscaler.Minor > 0 && d.autoscaler.Minor < minor {
 		d.find(Finding{
 			Severity: Warning, Reason: OldVersion, Message: fmt.Sprintf("Cluster Autoscaler is %s, and what is recommended needs 1.%d",
-				d.by.Version(), minor),
+				d.autoscaler.Version(), minor),
 			Remedy: fmt.Sprintf("update Cluster Autoscaler to 1.%d or later first", minor),
 		})
 	}
@@ -49,25 +49,25 @@ func (d *diagnoser) recommend() {
 // oldVersion looks for what later releases have mended.
 func (d *diagnoser) oldVersion() {
 	const spread = 34
-	if len(d.late) > 0 {
-		slices.Sort(d.late)
-		from := fmt.Sprintf("1.%d.%d", d.by.Minor, d.fleet.fixed)
+	if len(d.lateLabels) > 0 {
+		slices.Sort(d.lateLabels)
+		from := fmt.Sprintf("1.%d.%d", d.autoscaler.Minor, d.fleet.fixed)
 		if d.fleet.fixed == 0 {
 			from = "a later minor release"
 		}
 		d.find(Finding{
 			Severity: Warning, Reason: OldVersion,
-			Message: fmt.Sprintf("Cluster Autoscaler %s compares %s, which have no meaning and are ignored by later releases", d.by.Version(),
-				spelling.List(slices.Compact(d.late), few)),
+			Message: fmt.Sprintf("Cluster Autoscaler %s compares %s, which have no meaning and are ignored by later releases",
+				d.autoscaler.Version(), spelling.List(slices.Compact(d.lateLabels), few)),
 			Remedy: fmt.Sprintf("update Cluster Autoscaler to %s; until then ignore them by flags", from),
 		})
 	}
-	waits := slices.ContainsFunc(d.o.Pending, func(p explain.PendingSpread) bool { return !p.Soft })
-	if d.by != nil && d.by.Minor > 0 && d.by.Minor < spread && waits {
+	waits := slices.ContainsFunc(d.observed.Pending, func(p explain.PendingSpread) bool { return !p.Soft })
+	if d.autoscaler != nil && d.autoscaler.Minor > 0 && d.autoscaler.Minor < spread && waits {
 		d.find(Finding{
 			Severity: Warning, Reason: OldVersion,
 			Message: fmt.Sprintf("pods with a topology spread wait, and Cluster Autoscaler %s orders more nodes than such pods "+
-				"need: it does not see that a node of another domain gives room on those before it", d.by.Version()),
+				"need: it does not see that a node of another domain gives room on those before it", d.autoscaler.Version()),
 			Remedy: fmt.Sprintf("update Cluster Autoscaler to 1.%d or later", spread),
 		})
 	}
@@ -75,17 +75,17 @@ func (d *diagnoser) oldVersion() {
 
 func (d *diagnoser) nothing() string {
 	switch {
-	case d.by == nil && d.o.Status == nil:
+	case d.autoscaler == nil && d.observed.Status == nil:
 		return "there is no Cluster Autoscaler to change"
-	case d.steers != "":
-		return fmt.Sprintf("evenkeel balances already (%s)", d.steers)
-	case len(d.o.Groups) == 0:
+	case d.installed != "":
+		return fmt.Sprintf("evenkeel balances already (%s)", d.installed)
+	case len(d.observed.Groups) == 0:
 		return "which node groups there are is not known"
 	case !slices.ContainsFunc(d.result.Sets, func(s SetResult) bool { return len(s.Groups) > 1 }):
 		return "no two node groups are similar, so there is nothing to balance"
 	case len(d.result.Findings) > 0:
 		return "no other way of balancing removes what was found"
-	case d.by == nil:
+	case d.autoscaler == nil:
 		return "all sets are even"
 	}
 	return "Cluster Autoscaler finds all sets and balances them by itself"
@@ -97,19 +97,17 @@ func (d *diagnoser) recommendFlags(r *Recommendation) {
 	for _, f := range d.result.Findings {
 		if f.Reason == NodesDiffer && f.Way != "" {
 			for _, flag := range f.Flags {
-				labels = append(labels, strings.TrimPrefix(flag, "--balancing-ignore-label="))
+				labels = append(labels, strings.TrimPrefix(flag, ignoredLabel))
 			}
 		}
 	}
 	plan := d.fleet.plan(labels)
 	if !plan.possible { // the sets are found, and differ in nothing but what similarity that is not transitive leaves open
-		for _, label := range labels {
-			plan.flags = append(plan.flags, "--balancing-ignore-label="+label)
-		}
+		plan.flags = append(plan.flags, flagged(ignoredLabel, labels)...)
 	}
 	r.Flags, r.Without = append(r.Flags, plan.flags...), plan.without
 	r.Text = "Cluster Autoscaler alone is enough, with these flags"
-	if d.by == nil {
+	if d.autoscaler == nil {
 		r.Flags = plan.flags
 		r.Text = "Cluster Autoscaler alone is enough: " + d.managed()
 		if len(r.Flags) > 0 {
@@ -141,7 +139,7 @@ func (d *diagnoser) recommendSplitting(r *Recommendation) {
 			mostPerScaleUp)
 	}
 	d.note(text)
-	for _, value := range d.by.Flags.All("max-nodes-per-scaleup") {
+	for _, value := range d.autoscaler.Flags.All("max-nodes-per-scaleup") {
 		r.Without = append(r.Without, "--max-nodes-per-scaleup="+value)
 	}
 }
@@ -152,11 +150,11 @@ func (d *diagnoser) perScaleUp() int {
 	const great, many, bound, onAzure = 1000, 300, 10, 5
 	largest, _ := d.largestRequest()
 	switch {
-	case len(d.o.Nodes) > great:
+	case len(d.observed.Nodes) > great:
 		return max(mostPerScaleUp, largest.Pods)
-	case len(d.o.Nodes) > many:
+	case len(d.observed.Nodes) > many:
 		return max(bound, largest.Pods)
-	case d.cloud(d.o.Nodes) == "azure":
+	case d.cloud(d.observed.Nodes) == "azure":
 		return max(onAzure, largest.Pods)
 	}
 	return max(1, largest.Pods)
@@ -171,8 +169,8 @@ const loopsAtOnce = 35
 
 func (d *diagnoser) recommendExpander(r *Recommendation) {
 	strategies, chain := "least-waste", "grpc"
-	if d.by != nil {
-		own := d.by.Flags.expanders()
+	if d.autoscaler != nil {
+		own := d.autoscaler.Flags.expanders()
 		if slices.Contains(own, byPrice) { // which evenkeel does not know
 			chain = byPrice + ",grpc"
 		}
@@ -184,7 +182,7 @@ func (d *diagnoser) recommendExpander(r *Recommendation) {
 		"--expander=" + chain + "," + strategies, "--grpc-expander-url=HOST:8087", "--grpc-expander-cert=FILE",
 		"--balance-similar-node-groups=false", fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp()),
 	}
-	if d.by != nil && d.by.Minor > 0 && d.by.Minor < loopsAtOnce {
+	if d.autoscaler != nil && d.autoscaler.Minor > 0 && d.autoscaler.Minor < loopsAtOnce {
 		r.Flags = append(r.Flags, "--frequent-loops-enabled=true")
 	}
 	if largest, _ := d.largestRequest(); largest.Pods > 0 {
@@ -193,7 +191,7 @@ func (d *diagnoser) recommendExpander(r *Recommendation) {
 	}
 	r.Text = fmt.Sprintf("run evenkeel expander with --expander=%s, and let Cluster Autoscaler ask it: its own flags do not give these sets",
 		strategies)
-	if d.by == nil {
+	if d.autoscaler == nil {
 		r.Text += "; one that a cloud manages cannot, so this needs a Cluster Autoscaler of your own"
 	}
 }
@@ -202,14 +200,14 @@ func (d *diagnoser) recommendExpander(r *Recommendation) {
 func (d *diagnoser) unset(flags []string) []string {
 	return slices.DeleteFunc(flags, func(flag string) bool {
 		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
-		return d.by != nil && slices.Contains(d.by.Flags.All(name), value) && d.by.Flags.Get(name, "") == value
+		return d.autoscaler != nil && slices.Contains(d.autoscaler.Flags.All(name), value) && d.autoscaler.Flags.Get(name, "") == value
 	})
 }
 
 // command is a patch of the workload that sets the flags; empty where it would need a person: words in
 // capitals, a shell, or flags to take away that are two words.
 func (d *diagnoser) command(r *Recommendation) string {
-	a := d.by
+	a := d.autoscaler
 	if a == nil || a.Kind == "Pod" || a.Flags.field == "" || len(r.Flags)+len(r.Without) == 0 {
 		return ""
 	}

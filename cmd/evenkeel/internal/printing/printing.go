@@ -225,6 +225,14 @@ func (p *Printer) Object(v any) error {
 	return err
 }
 
+// List prints a list with a row for each of its objects, or the sentence to notes if there is none.
+func (p *Printer) List(notes io.Writer, object any, grid Grid, none string) error {
+	if p.Tables() && len(grid.Rows) == 0 && none != "" {
+		fmt.Fprintln(notes, none)
+	}
+	return p.Result(object, grid)
+}
+
 func (p *Printer) separate() {
 	if p.begun {
 		p.line("")
