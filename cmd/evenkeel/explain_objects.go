@@ -89,7 +89,7 @@ func (q *question) subsets(cmd *cobra.Command, names []string, printer *printing
 	if err != nil {
 		return err
 	}
-	return printAll(printer, all, subsetParts)
+	return printing.All(printer, all, nil, subsetParts)
 }
 
 // replicas explains FederatedReplicaSets, if there are some or one is named.
@@ -112,7 +112,7 @@ func (q *question) replicas(cmd *cobra.Command, names []string, named bool, prin
 	if err != nil {
 		return false, err
 	}
-	return true, printAll(printer, all, replicaParts)
+	return true, printing.All(printer, all, nil, replicaParts)
 }
 
 // alone refuses flags of explain that are about node groups, where objects of another kind are explained.
@@ -122,7 +122,7 @@ func alone(cmd *cobra.Command, n document.Naming) error {
 	return misuse(len(useless) > 0, "leave the flags out", "%s does not go with %ss", strings.Join(useless, ", "), n.Kind)
 }
 
-func replicaParts(p *printing.Printer, e *placement.Explanation, _ bool) []printing.Part {
+func replicaParts(p *printing.Printer, e *placement.Explanation) []printing.Part {
 	s := &e.Status
 	clusters := printing.NewGrid("CLUSTER", "ENTRY", "TIER", "WEIGHT", "MIN", "MAX", "DESIRED", "WRITTEN", "RUNNING", "WAITING", "REASON",
 		"", "CAPACITY", "READY", "UNSCHEDULABLE", "UNCREATED")
@@ -176,7 +176,7 @@ func stepParts(s *federation.Step) []printing.Part {
 	return []printing.Part{printing.Heading(heading), g}
 }
 
-func subsetParts(_ *printing.Printer, e *subsets.Explanation, _ bool) []printing.Part {
+func subsetParts(_ *printing.Printer, e *subsets.Explanation) []printing.Part {
 	s := &e.Status
 	states := printing.NewGrid("SUBSET", "PODS", "MAX", "STATE", "WHY")
 	for _, subset := range s.Subsets {

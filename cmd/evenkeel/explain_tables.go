@@ -48,13 +48,13 @@ func explanationParts(wide bool, s *explain.Status) []printing.Part {
 const mostDomains = 10
 
 // pendingParts are what a spread constraint means to pending pods.
-func pendingParts(wide bool, held *explain.PendingSpread) []printing.Part {
-	shown := held.Domains
+func pendingParts(wide bool, spread *explain.PendingSpread) []printing.Part {
+	shown := spread.Domains
 	if !wide && len(shown) > mostDomains {
 		// What binds or scores highest is what matters.
 		shown = slices.Clone(shown)
 		slices.SortStableFunc(shown, func(a, b explain.SpreadDomain) int {
-			return cmp.Or(cmp.Compare(rank(held, &a), rank(held, &b)), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(rank(spread, &a), rank(spread, &b)), cmp.Compare(a.Name, b.Name))
 		})
 		shown = shown[:mostDomains]
 	}
@@ -65,29 +65,29 @@ func pendingParts(wide bool, held *explain.PendingSpread) []printing.Part {
 				groups = append(groups, group.Group)
 			}
 			third := any(d.Allowed)
-			if held.Soft {
+			if spread.Soft {
 				third = d.Score
 			}
 			return []any{d.Name, d.MatchingPods, d.Nodes, third, strings.Join(groups, ",")}
 		})
-	if held.Soft {
+	if spread.Soft {
 		g.Columns[3].Name = "SCORE"
 	}
-	parts := []printing.Part{printing.Heading(held.Answer + "."), g}
-	if more := len(held.Domains) - len(shown); more > 0 {
+	parts := []printing.Part{printing.Heading(spread.Answer + "."), g}
+	if more := len(spread.Domains) - len(shown); more > 0 {
 		parts = append(parts, printing.Warning(spelling.Count(more, "domain")+" further; -o wide shows all."))
 	}
 	return parts
 }
 
 // rank orders the domains of a constraint by what they matter, the most first.
-func rank(held *explain.PendingSpread, d *explain.SpreadDomain) int64 {
+func rank(spread *explain.PendingSpread, d *explain.SpreadDomain) int64 {
 	switch {
-	case slices.Contains(held.Binding, d.Name):
+	case slices.Contains(spread.Binding, d.Name):
 		return -200
 	case d.Score != nil:
 		return -*d.Score
-	case d.Allowed && !held.Soft:
+	case d.Allowed && !spread.Soft:
 		return -1
 	}
 	return 0

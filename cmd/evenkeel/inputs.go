@@ -33,16 +33,10 @@ func (in inputs) file(name string) (io.ReadCloser, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() || info.IsDir() {
 		return os.Open(name)
 	}
-	opened := make(chan *os.File, 1)
-	err := interruptibly(in.ctx, func() error {
-		f, err := os.Open(name)
-		opened <- f
-		return err
-	})
+	f, err := await(in.ctx, func() (*os.File, error) { return os.Open(name) })
 	if err != nil {
 		return nil, err
 	}
-	f := <-opened
 	return struct {
 		io.Reader
 		io.Closer
@@ -62,4 +56,44 @@ func (in inputs) beside(file string) document.Open {
 		}
 		return in.file(name)
 	}
+}
+
+// await waits for work that does not take a context. If the program is interrupted, it returns at once, and the work ends with
+// the process.
+func await[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := work()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// interruptibly is await for work that returns nothing else than an error.
+func interruptibly(ctx context.Context, work func() error) error {
+	_, err := await(ctx, func() (struct{}, error) { return struct{}{}, work() })
+	return err
+}
+
+// interruptible is an input that stops waiting when the program is interrupted.
+type interruptible struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read reads into a buffer of its own, because a read of a terminal cannot be cancelled.
+func (r *interruptible) Read(p []byte) (int, error) {
+	buffer := make([]byte, len(p))
+	n, err := await(r.ctx, func() (int, error) { return r.in.Read(buffer) })
+	return copy(p, buffer[:n]), err
 }

@@ -115,11 +115,11 @@ func report(stderr io.Writer, err error) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "error: %s (%s)\n", oneLine(err.Error()), usage.hint)
 		return exitUsage
-	case isInput(err): // a wrong file name
-		fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
-		return exitUsage
 	}
 	fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
+	if isInput(err) { // a wrong file name
+		return exitUsage
+	}
 	return exitFailure
 }
 
@@ -155,31 +155,5 @@ func promptly(work func(*cobra.Command, []string) error) func(*cobra.Command, []
 		case <-time.After(grace):
 			return context.Cause(cmd.Context())
 		}
-	}
-}
-
-// interruptible is standard input that stops waiting when the program is interrupted.
-type interruptible struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-// Read reads ahead in a separate goroutine, because a read of a terminal cannot be cancelled.
-func (r *interruptible) Read(p []byte) (int, error) {
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result, 1)
-	buffer := make([]byte, len(p))
-	go func() {
-		n, err := r.in.Read(buffer)
-		done <- result{n, err}
-	}()
-	select {
-	case <-r.ctx.Done():
-		return 0, context.Cause(r.ctx)
-	case got := <-done:
-		return copy(p, buffer[:got.n]), got.err
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,7 +51,7 @@ that could not be placed are part of the answer, not an error.`,
 			if printer.Tables() {
 				noteIdle(cmd.ErrOrStderr(), answers)
 			}
-			return printAll(printer, answers, answerParts)
+			return printing.All(printer, answers, answered.title, answerParts)
 		}),
 	}
 	addFiles(cmd.Flags(), &files, &limit)
@@ -120,25 +119,24 @@ func (s *fileSize) Set(text string) error {
 	return nil
 }
 
-// answerParts are one document's answer as tables, with a heading if there are several.
-func answerParts(_ *printing.Printer, a answered, several bool) []printing.Part {
-	var parts []printing.Part
+// title names the document.
+func (a answered) title() string { return a.Kind + "/" + cmp.Or(a.Name, printing.None) }
+
+// answerParts are one document's answer as tables.
+func answerParts(_ *printing.Printer, a answered) []printing.Part {
 	switch d := a.Object.(type) {
 	case *v1alpha1.NodeGroupSplit:
-		parts = splitParts(&d.Spec, a.status.(*v1alpha1.NodeGroupSplitStatus))
+		return splitParts(&d.Spec, a.status.(*v1alpha1.NodeGroupSplitStatus))
 	case *v1alpha1.NodeGroupSimilarity:
-		parts = similarityParts(a.status.(*v1alpha1.NodeGroupSimilarityStatus))
+		return similarityParts(a.status.(*v1alpha1.NodeGroupSimilarityStatus))
 	case *v1alpha1.ReplicaDistribution:
-		parts = distributionParts(&d.Spec, a.status.(*v1alpha1.ReplicaDistributionStatus))
+		return distributionParts(&d.Spec, a.status.(*v1alpha1.ReplicaDistributionStatus))
 	case *v1alpha1.SpreadSplit:
-		parts = spreadSplitParts(&d.Spec, a.status.(*v1alpha1.SpreadSplitStatus))
+		return spreadSplitParts(&d.Spec, a.status.(*v1alpha1.SpreadSplitStatus))
 	case *v1alpha1.TopologySpread:
-		parts = spreadParts(a.status.(*v1alpha1.TopologySpreadStatus))
+		return spreadParts(a.status.(*v1alpha1.TopologySpreadStatus))
 	}
-	if several {
-		parts = slices.Insert(parts, 0, printing.Part(printing.Heading(a.Kind+"/"+cmp.Or(a.Name, printing.None))))
-	}
-	return parts
+	return nil
 }
 
 func spreadSplitParts(s *v1alpha1.SpreadSplitSpec, status *v1alpha1.SpreadSplitStatus) []printing.Part {

@@ -45,9 +45,9 @@ func settings() map[string]setting {
 	return all
 }
 
-// settingNamed finds a setting by its name, for options also as a flag of Cluster Autoscaler, which is singular if it may be
+// findSetting finds a setting by its name, for options also as a flag of Cluster Autoscaler, which is singular if it may be
 // repeated.
-func settingNamed(written string) (setting, error) {
+func findSetting(written string) (setting, error) {
 	all := settings()
 	flag := strings.TrimLeft(written, "-")
 	words := strings.Split(flag, "-")

@@ -155,17 +155,17 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	}
 	if err != nil || len(o.compare) == 0 { // of an interrupted run, what has happened so far
 		page := writePage(o.page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} })
-		if err := errors.Join(err, page, printAll(printer, reports, reportParts)); err != nil {
+		if err := errors.Join(err, page, printing.All(printer, reports, (*v1alpha1.ScenarioReport).GetName, reportParts)); err != nil {
 			return err
 		}
 		return failedExpectations(reports)
 	}
-	comparisons, first := compared(reports, variant.runs(), changed)
+	comparisons, first := compareRuns(reports, variant.runs(), changed)
 	if err := writePage(o.page, comparisons,
 		func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
 		return err
 	}
-	if err := printAll(printer, comparisons, comparisonParts); err != nil {
+	if err := printing.All(printer, comparisons, (*v1alpha1.ScenarioComparison).GetName, comparisonParts); err != nil {
 		return err
 	}
 	if variant.several() {
@@ -208,11 +208,7 @@ func (l *scenarioLoader) loadAll(contents *document.Contents) ([]*simulate.Setup
 		}
 	}
 	for _, name := range l.names {
-		text, err := scenarios.Read(name)
-		if err != nil {
-			return nil, nil, &usageError{fmt.Errorf("unknown scenario %q", name), "--list names them; a file is given with -f"}
-		}
-		docs, err := document.Read(name, bytes.NewReader(text), document.Options{Kinds: simulate.Kinds()})
+		docs, err := builtIn(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -226,6 +222,15 @@ func (l *scenarioLoader) loadAll(contents *document.Contents) ([]*simulate.Setup
 		return nil, nil, &document.Invalid{Problems: l.problems}
 	}
 	return l.setups, l.changed, nil
+}
+
+// builtIn reads a file of scenarios that comes with the program.
+func builtIn(name string) ([]document.Document, error) {
+	text, err := scenarios.Read(name)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("unknown scenario %q", name), "--list names them; a file is given with -f"}
+	}
+	return document.Read(name, bytes.NewReader(text), document.Options{Kinds: simulate.Kinds()})
 }
 
 // load loads a scenario as it is, and as each value of the variant makes it.
@@ -264,19 +269,6 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 	return nil
 }
 
-// interruptibly waits for work that does not take a context. If the program is interrupted, it
-// returns at once, and the work ends with the process.
-func interruptibly(ctx context.Context, work func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- work() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // play runs the scenarios one after the other, and shows its progress. If it is interrupted, the
 // last report is partial.
 func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alpha1.ScenarioReport, error) {
@@ -292,26 +284,6 @@ func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alp
 		}
 	}
 	return reports, nil
-}
-
-// listOf has several results as they are printed.
-type listOf[R any] struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Items      []R    `json:"items"`
-}
-
-// printAll prints results: as tables, one after the other, or as one object or a
-// list of them.
-func printAll[R any](p *printing.Printer, results []R, parts func(p *printing.Printer, r R, several bool) []printing.Part) error {
-	if !p.Tables() && len(results) == 1 {
-		return p.Object(results[0])
-	}
-	var all []printing.Part
-	for _, r := range results {
-		all = append(all, parts(p, r, len(results) > 1)...)
-	}
-	return p.Result(listOf[R]{"v1", "List", slices.Concat([]R{}, results)}, all...)
 }
 
 // failedExpectations returns the error for expectations that do not hold.

@@ -79,17 +79,17 @@ func (v *variant) several() bool {
 // parseCompared parses an option and its values: several are separated by semicolons, or by commas where a comma
 // cannot be part of a value.
 func parseCompared(name, value, text string) (comparedOption, error) {
-	of, err := settingNamed(name)
+	found, err := findSetting(name)
 	if err != nil {
 		return comparedOption{}, err
 	}
-	option := comparedOption{setting: of}
+	option := comparedOption{setting: found}
 	separator := ";"
-	if !of.takesCommas() && !strings.Contains(value, ";") {
+	if !found.takesCommas() && !strings.Contains(value, ";") {
 		separator = ","
 	}
 	for one := range strings.SplitSeq(value, separator) {
-		parsed, err := of.parse(one, text)
+		parsed, err := found.parse(one, text)
 		if err != nil {
 			return comparedOption{}, err
 		}
@@ -169,12 +169,12 @@ func encoded(value reflect.Value) json.RawMessage {
 	return text
 }
 
-// compared compares the reports of scenarios that were played several times in a row, and returns the first of each, too.
-func compared(reports []*v1alpha1.ScenarioReport, runs int,
+// compareRuns compares the reports of scenarios that were played several times in a row, and returns the first of each, too.
+func compareRuns(reports []*v1alpha1.ScenarioReport, runs int,
 	options [][]v1alpha1.ChangedOption) (all []*v1alpha1.ScenarioComparison, first []*v1alpha1.ScenarioReport) {
-	for of := range slices.Chunk(reports, runs) {
-		all = append(all, simulate.Compare(of[0], of[1], options[len(all)], of[2:]...))
-		first = append(first, of[0])
+	for run := range slices.Chunk(reports, runs) {
+		all = append(all, simulate.Compare(run[0], run[1], options[len(all)], run[2:]...))
+		first = append(first, run[0])
 	}
 	return all, first
 }
@@ -194,11 +194,7 @@ func runNames(c *v1alpha1.ScenarioComparison) []string {
 }
 
 // comparisonParts are the tables of one comparison: of the scenario as it is with a change, or of more than two runs.
-func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison, several bool) []printing.Part {
-	var parts []printing.Part
-	if several {
-		parts = append(parts, printing.Heading(c.Name))
-	}
+func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison) []printing.Part {
 	names := runNames(c)
 	options, columns := printing.NewGrid("OPTION", "BASELINE", "CHANGED"), []string{"BASELINE", "CHANGED", "DIFFERENCE"}
 	if names != nil {
@@ -240,7 +236,7 @@ func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 			groups.Add(row...)
 		}
 	}
-	parts = append(parts, options, figures, groups)
+	parts := []printing.Part{options, figures, groups}
 	if names != nil {
 		return parts
 	}

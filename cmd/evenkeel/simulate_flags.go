@@ -130,15 +130,15 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 		}
 	}
 	o.flags.Visit(func(f *pflag.Flag) {
-		of, err := settingNamed(f.Name)
+		overridden, err := findSetting(f.Name)
 		if err != nil {
 			return
 		}
-		value := of.in(&given)
+		value := overridden.in(&given)
 		if value.IsZero() && (value.Kind() == reflect.String || value.Kind() == reflect.Bool) {
 			return // nothing is said
 		}
-		of.in(&s.Spec).Set(value)
+		overridden.in(&s.Spec).Set(value)
 	})
 	if o.scheduler.object != nil {
 		s.Spec.Options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -15,19 +14,13 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/configs/scenarios"
-	"github.com/evenkeel/evenkeel/internal/document"
-	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // reportParts are the tables of one scenario.
-func reportParts(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) []printing.Part {
+func reportParts(p *printing.Printer, r *v1alpha1.ScenarioReport) []printing.Part {
 	status := &r.Status
-	var parts []printing.Part
-	if several {
-		parts = append(parts, printing.Heading(r.Name))
-	}
-	parts = append(parts, timelineGrid(status.Timeline), groupGrid(r), subsetGrid(r))
+	parts := []printing.Part{timelineGrid(status.Timeline), groupGrid(r), subsetGrid(r)}
 	if p.Wide() {
 		parts = append(parts, placeGrid(r))
 	}
@@ -124,11 +117,7 @@ func listScenarios(p *printing.Printer) error {
 	}
 	var all []entry
 	for _, name := range scenarios.Names() {
-		text, err := scenarios.Read(name)
-		if err != nil {
-			return err
-		}
-		docs, err := document.Read(name, bytes.NewReader(text), document.Options{Kinds: simulate.Kinds()})
+		docs, err := builtIn(name)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -242,12 +243,10 @@ func setShift(doc *v1alpha1.ZonalShift, m zonalshift.Mark) error {
 		shift.Until = &metav1.Time{Time: m.Until}
 	}
 	doc.Spec.Shifts = slices.DeleteFunc(doc.Spec.Shifts, func(s v1alpha1.DomainShift) bool {
-		return s.Until != nil &&
-			!m.Since.Before(s.Until.Time)
+		return s.Until != nil && !m.Since.Before(s.Until.Time)
 	})
 	at := slices.IndexFunc(doc.Spec.Shifts, func(s v1alpha1.DomainShift) bool {
-		return zonalshift.DomainOf(s.TopologyKey,
-			s.Name) == m.Domain
+		return zonalshift.DomainOf(s.TopologyKey, s.Name) == m.Domain
 	})
 	if at < 0 {
 		doc.Spec.Shifts = append(doc.Spec.Shifts, shift)
@@ -270,10 +269,8 @@ func removeShift(doc *v1alpha1.ZonalShift, domain zonalshift.Domain) error {
 	if len(doc.Spec.Shifts) < before {
 		return nil
 	}
-	if before == 0 {
-		return &usageError{fmt.Errorf("%s is not shifted away: no zone is", domain), "evenkeel zone list shows the marks"}
-	}
-	return &usageError{fmt.Errorf("%s is not shifted away: %s", domain, strings.Join(names, ", ")+" is"), "evenkeel zone list shows the marks"}
+	shifted := cmp.Or(strings.Join(names, ", "), "no zone")
+	return &usageError{fmt.Errorf("%s is not shifted away: %s is", domain, shifted), "evenkeel zone list shows the marks"}
 }
 
 // checkZone refuses a zone in which no node is.

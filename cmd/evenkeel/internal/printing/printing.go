@@ -147,6 +147,26 @@ func (p *Printer) Result(object any, parts ...Part) error {
 	return p.Object(object)
 }
 
+// All prints several results: as tables, one after the other, or as one object or a list of them. Each gets a title if there are
+// several, unless title is nil: the parts of each then begin with a heading of their own.
+func All[R any](p *Printer, results []R, title func(R) string, parts func(*Printer, R) []Part) error {
+	if !p.Tables() && len(results) == 1 {
+		return p.Object(results[0])
+	}
+	var all []Part
+	for _, r := range results {
+		if title != nil && len(results) > 1 {
+			all = append(all, Heading(title(r)))
+		}
+		all = append(all, parts(p, r)...)
+	}
+	return p.Result(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Items      []R    `json:"items"`
+	}{"v1", "List", slices.Concat([]R{}, results)}, all...)
+}
+
 // Tables reports whether to print the result as tables, rather than with Object.
 func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
 
