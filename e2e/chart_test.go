@@ -54,9 +54,9 @@ var buildHelm = sync.OnceValues(func() (string, error) {
 
 // helm runs Helm on a control plane.
 type helm struct {
-	path  string
-	plane *controlplane.ControlPlane
-	home  string
+	path, namespace string
+	plane           *controlplane.ControlPlane
+	home            string
 }
 
 func newHelm(t *testing.T, plane *controlplane.ControlPlane) *helm {
@@ -65,13 +65,13 @@ func newHelm(t *testing.T, plane *controlplane.ControlPlane) *helm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &helm{path: path, plane: plane, home: t.TempDir()}
+	return &helm{path: path, namespace: release, plane: plane, home: t.TempDir()}
 }
 
 // run runs a command line in the namespace of the release, and returns what it prints.
 func (h *helm) run(ctx context.Context, t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, h.path, append(args, "--namespace="+release)...)
+	cmd := exec.CommandContext(ctx, h.path, append(args, "--namespace="+h.namespace)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+h.plane.Kubeconfig, "HELM_CACHE_HOME="+h.home, "HELM_CONFIG_HOME="+h.home, "HELM_DATA_HOME="+h.home)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

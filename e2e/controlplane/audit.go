@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +19,16 @@ const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
   "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}, {"level": "None"}]}
 `
 
+// auditReadsPolicy has it write down what is read, too, and watches when they begin.
+const auditReadsPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "Panic"], "rules": [{"level": "Metadata"}]}
+`
+
+// writing are the verbs of those who change something.
+var writing = []string{"create", "update", "patch", "delete", "deletecollection"}
+
 // A Write is a call that changed something in the API server, or was to.
 type Write struct {
-	// Verb is create, update, patch, delete or deletecollection.
+	// Verb is create, update, patch, delete or deletecollection, and get, list or watch of those that Calls returns.
 	Verb string
 	// Group, Resource and Subresource say what was written: for the Scale of a
 	// Deployment they are apps, deployments and scale.
@@ -59,6 +67,12 @@ func (c *ControlPlane) Mark() (Mark, error) {
 // order of the answers. A call is in it when it is answered; if the answer is
 // long, a moment later. All programs of the control plane are the user admin.
 func (c *ControlPlane) Writes(user string, since Mark) ([]Write, error) {
+	calls, err := c.Calls(user, since)
+	return slices.DeleteFunc(calls, func(w Write) bool { return !slices.Contains(writing, w.Verb) }), err
+}
+
+// Calls returns what Writes does, and what the user has read if the control plane was started with Options.AuditReads.
+func (c *ControlPlane) Calls(user string, since Mark) ([]Write, error) {
 	log, err := os.Open(c.layout.audit())
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)

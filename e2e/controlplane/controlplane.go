@@ -40,6 +40,8 @@ type Options struct {
 	Args map[Program][]string
 	// Audit has the API server write down every write, for ControlPlane.Writes.
 	Audit bool
+	// AuditReads has it write down every read as well, for ControlPlane.Calls. That is much.
+	AuditReads bool
 	// Name sets a control plane apart from others of the test, in the names of logs
 	// and within the etcd that they share.
 	Name string
@@ -127,13 +129,17 @@ func build(t testing.TB, o Options) *ControlPlane {
 	if o.Bare {
 		c.programs = slices.DeleteFunc(slices.Clone(c.programs), func(p Program) bool { return p != Etcd && p != APIServer })
 	}
-	if err := c.prepare(); err != nil {
+	policy := auditPolicy
+	if o.AuditReads {
+		policy = auditReadsPolicy
+	}
+	if err := c.prepare(policy); err != nil {
 		t.Fatalf("preparing the control plane: %v", err)
 	}
 	for _, p := range c.programs {
 		ready, word := c.layout.ready(p)
 		args := c.layout.args(p)
-		if o.Audit && p == APIServer {
+		if (o.Audit || o.AuditReads) && p == APIServer {
 			args = append(args, c.layout.auditing()...)
 		}
 		name := strings.TrimPrefix(o.Name+"-"+string(p), "-")
@@ -158,8 +164,8 @@ func build(t testing.TB, o Options) *ControlPlane {
 	return c
 }
 
-// prepare writes the files that the programs read, and builds the clients.
-func (c *ControlPlane) prepare() error {
+// prepare writes the files that the programs read, one of them with a policy of the audit log, and builds the clients.
+func (c *ControlPlane) prepare(audit string) error {
 	crt, key, err := cert.GenerateSelfSignedCertKey(process.Loopback, []net.IP{net.ParseIP(process.Loopback)}, []string{"localhost"})
 	if err != nil {
 		return err
@@ -187,7 +193,7 @@ func (c *ControlPlane) prepare() error {
 		c.layout.tokens():     []byte(token + `,admin,admin,"system:masters"` + "\n"),
 		c.layout.kubeconfig(): kubeconfig,
 		c.layout.stages():     []byte(stages),
-		c.layout.policy():     []byte(auditPolicy),
+		c.layout.policy():     []byte(audit),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return err
