@@ -40,7 +40,7 @@ WORLDS    ?= 10000
 FROM      ?= 0
 TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
-GENERATED := generate-go generate-proto generate-api generate-chart
+GENERATED := generate-go generate-proto generate-api generate-mixin generate-chart
 # The kinds that are custom resources, in the plural.
 RESOURCES := balancers federatedreplicasets memberclusters workloadspreads
 
@@ -93,15 +93,18 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test image-test release-test chart-test race worlds nightly e2e fuzz bench compare
+.PHONY: test image-test release-test chart-test mixin-test race worlds nightly e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 	@cd release && GOWORK=off $(GO) test $(TESTFLAGS) ./...
-	@$(MAKE) chart-test
+	@$(MAKE) mixin-test chart-test
 	@$(foreach r,$(RELEASES),$(call port,$(r)) && (m=$(call linked,$(r)); . integrations/enter; $(GO) test $(TESTFLAGS) ./...) &&) :
 
 chart-test: ## Test the Helm chart: its suites, what it refuses, its objects against Kubernetes 1.33 to 1.36, and the manifests made from it.
 	@cd configs/charts && GOWORK=off $(GO) test $(TESTFLAGS) ./...
+
+mixin-test: ## Test the rules for Prometheus: play series against each alert, and compare with the pages about metrics and alerts.
+	@cd configs/mixin && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 
 image-test: ## Build image and release of the last commit in two clones, compare every byte, check the release, and run the image as the manifests do.
 	@cd release && GOWORK=off $(GO) test ./image -count=1 -timeout 30m $(TESTFLAGS) -run '^TestClones$$' -repository $(CURDIR)
@@ -161,6 +164,7 @@ lint: gofmt $(BIN)/golangci-lint ## Check format and run golangci-lint, vet incl
 	@cd e2e && $(LINT)
 	@cd release && GOWORK=off $(LINT)
 	@cd configs/charts && GOWORK=off $(LINT)
+	@cd configs/mixin && GOWORK=off $(LINT)
 
 gofmt:
 	@files=$$(gofmt -l .); \
@@ -185,8 +189,11 @@ generate-api:
 	@$(GO) tool -modfile=tools/go.mod controller-gen paths=./api/... object crd output:crd:dir=$(BIN)/crd
 	@mkdir -p configs/crd && cp $(RESOURCES:%=$(BIN)/crd/evenkeel.dev_%.yaml) configs/crd
 
-# After generate-api, whose definitions are in the chart.
-generate-chart: generate-api
+generate-mixin:
+	@cd configs/mixin && GOWORK=off $(GO) run ./cmd/generate
+
+# After generate-api and generate-mixin: the definitions and the rules are in the chart.
+generate-chart: generate-api generate-mixin
 	@cd configs/charts && GOWORK=off $(GO) run ./cmd/generate
 
 # Minutes the first time, seconds with a warm build cache.
@@ -197,7 +204,7 @@ $(BUF):
 verify: export GOWORK := off
 verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 	@$(call each,$(GO) mod tidy -diff)
-	@for m in tools release configs/charts e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	@for m in tools release configs/charts configs/mixin e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 	@state() { git diff; git ls-files -o --exclude-standard; }; \
 	mkdir -p $(BIN); state >$(BIN)/before; $(MAKE) generate && state >$(BIN)/after; \
 	diff $(BIN)/before $(BIN)/after || { echo "generated files were stale: commit what make generate wrote"; exit 1; }
@@ -207,6 +214,7 @@ vuln: ## Look for known vulnerabilities (asks vuln.go.dev).
 	@$(call each,$(CURDIR)/$(BIN)/govulncheck ./...)
 	@cd release && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
 	@cd configs/charts && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
+	@cd configs/mixin && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
 
 clean: ## Remove what was built.
 	@rm -rf $(BIN) dist

@@ -1,0 +1,6 @@
+// What the Helm chart contains of the mixin.
+local mixin = import 'mixin.libsonnet';
+
+{
+  groups: mixin.prometheusAlerts.groups,
+}
