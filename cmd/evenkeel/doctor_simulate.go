@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/doctor"
@@ -24,46 +21,53 @@ import (
 // each mode.
 type rehearsal struct {
 	scenario v1alpha1.Scenario
-	pods     []byte // a list
+	of       *simulate.Dumped
 	label    string
 }
 
-// podsOfCluster is the name of the file with the pods, which is in memory.
+// podsOfCluster is the name of the file with the pods, which is made as it is read.
 const podsOfCluster = "pods of the cluster"
 
 // newRehearsal makes it of the scenario of the cluster.
 func newRehearsal(of *simulate.Dumped) (*rehearsal, error) {
-	r := &rehearsal{scenario: *of.Scenario, label: of.Scenario.Spec.GroupLabel}
+	r := &rehearsal{scenario: *of.Scenario, of: of, label: of.Scenario.Spec.GroupLabel}
 	spec := &r.scenario.Spec
-	var pods []json.RawMessage
-	spec.Objects = nil
-	for _, raw := range of.Scenario.Spec.Objects {
-		var kind metav1.TypeMeta
-		if err := json.Unmarshal(raw, &kind); err != nil {
-			return nil, err
-		}
-		switch kind.Kind {
-		case "Node":
-		case "Pod":
-			pods = append(pods, raw)
-		default:
-			spec.Objects = append(spec.Objects, raw)
-		}
-	}
 	// Without nodes it names no group, and Cluster Autoscaler itself does not know that it makes no difference.
 	spec.GroupLabel = ""
-	if len(pods) == 0 {
-		return r, nil
+	for object, err := range of.Objects(func(kind string) bool { return kind != "Node" && kind != "Pod" }) {
+		if err != nil {
+			return nil, err
+		}
+		spec.Objects = append(spec.Objects, object)
 	}
-	spec.PodsFrom = []v1alpha1.PodsSource{{FileSource: v1alpha1.FileSource{File: podsOfCluster}, Unbind: true}}
-	var err error
-	r.pods, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": pods})
-	return r, err
+	for _, err := range of.Items(isPod) {
+		if err != nil {
+			return nil, err
+		}
+		spec.PodsFrom = []v1alpha1.PodsSource{{FileSource: v1alpha1.FileSource{File: podsOfCluster}, Unbind: true}}
+		break
+	}
+	return r, nil
 }
+
+func isPod(kind string) bool { return kind == "Pod" }
 
 // open opens the pods.
 func (r *rehearsal) open(string) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(r.pods)), nil
+	in, out := io.Pipe()
+	go func() {
+		var err error
+		for object, wrong := range r.of.Objects(isPod) {
+			if err = wrong; err == nil {
+				_, err = out.Write(object) // an error once nobody reads any more
+			}
+			if err != nil {
+				break
+			}
+		}
+		out.CloseWithError(err)
+	}()
+	return in, nil
 }
 
 // setup is the scenario in a mode, with the flags of Cluster Autoscaler.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -75,11 +76,11 @@ Cluster Autoscaler.`,
   evenkeel scenario from-dump nodes.json pods.json daemonsets.json >scenario.yaml
   evenkeel scenario from-dump dump/ --nodes 0:20:web | evenkeel simulate -f -`,
 		RunE: promptly(func(cmd *cobra.Command, args []string) error {
-			defer collectOften()()
 			o.files = slices.Concat(o.files, args)
 			var dumped *simulate.Dumped
 			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
 			err := interruptibly(cmd.Context(), func() (err error) {
+				defer collectOften()()
 				dumped, err = o.dumped(cmd, meter.reading)
 				return err
 			})
@@ -87,6 +88,7 @@ Cluster Autoscaler.`,
 			if err != nil {
 				return err
 			}
+			runtime.GC() // the nodes are not needed any more
 			for _, note := range dumped.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
 			}
@@ -208,10 +210,7 @@ func addNew(to *simulate.Dump, open document.Open, files []string, limit int64) 
 // comment. Objects are written one by one, as they may be very many.
 func writeScenario(to io.Writer, from *simulate.Dumped) error {
 	scenario := *from.Scenario
-	scenario.Spec.Objects = nil
-	if len(from.Scenario.Spec.Objects) > 0 {
-		scenario.Spec.Objects = []json.RawMessage{json.RawMessage(`"` + objectsHere + `"`)}
-	}
+	scenario.Spec.Objects = []json.RawMessage{json.RawMessage(`"` + objectsHere + `"`)} // the nodes at least
 	raw, err := json.Marshal(scenario)
 	if err != nil {
 		return err
@@ -233,7 +232,10 @@ func writeScenario(to io.Writer, from *simulate.Dumped) error {
 	before, after, _ := bytes.Cut(text, []byte("  - "+objectsHere+"\n"))
 	out := bufio.NewWriter(to)
 	_, _ = out.Write(before) // Flush returns the error
-	for _, object := range from.Scenario.Spec.Objects {
+	for object, err := range from.Objects(nil) {
+		if err != nil {
+			return err
+		}
 		text, err := document.ToYAML(object)
 		if err != nil {
 			return err

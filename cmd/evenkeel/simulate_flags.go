@@ -83,7 +83,12 @@ func (o *overrides) read(open document.Open) error {
 	if err := addNew(&added, open, o.added, 0); err != nil {
 		return err
 	}
-	o.objects = added.Objects()
+	for object, err := range added.Objects() {
+		if err != nil {
+			return err
+		}
+		o.objects = append(o.objects, object)
+	}
 	for _, text := range o.fails {
 		outage, err := parseOutage(text)
 		if err != nil {

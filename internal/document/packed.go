@@ -92,8 +92,9 @@ func (p *Packed) All(wanted func(kind string) bool) iter.Seq2[Item, error] {
 			readers[i] = bytes.NewReader(piece)
 		}
 		in := bufio.NewReader(flate.NewReader(bufio.NewReaderSize(io.MultiReader(readers...), pieceSize)))
+		var buffer []byte
 		for range p.number {
-			item, err := p.next(in, wanted)
+			item, err := p.next(in, wanted, &buffer)
 			if err == nil && item.Object == nil {
 				continue
 			}
@@ -105,7 +106,7 @@ func (p *Packed) All(wanted func(kind string) bool) iter.Seq2[Item, error] {
 }
 
 // next reads an item; its object is nil if it is not wanted.
-func (p *Packed) next(in *bufio.Reader, wanted func(kind string) bool) (item Item, err error) {
+func (p *Packed) next(in *bufio.Reader, wanted func(kind string) bool, buffer *[]byte) (item Item, err error) {
 	at, err := binary.ReadUvarint(in)
 	if err != nil {
 		return item, err
@@ -119,8 +120,8 @@ func (p *Packed) next(in *bufio.Reader, wanted func(kind string) bool) (item Ite
 		_, err = in.Discard(int(size))
 		return item, err
 	}
-	text := slices.Grow(p.buffer[:0], int(size))[:size]
-	p.buffer = text
+	text := slices.Grow((*buffer)[:0], int(size))[:size]
+	*buffer = text
 	if _, err := io.ReadFull(in, text); err != nil {
 		return item, err
 	}

@@ -115,7 +115,7 @@ func TestDumpsKeepBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, object := range out.Scenario.Spec.Objects[1:] {
+	for _, object := range whole(t, out).Spec.Objects[1:] {
 		_, status, _ := strings.Cut(string(object), `"spec"`)
 		got = append(got, status)
 	}
@@ -127,5 +127,5 @@ func TestDumpsKeepBudgets(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	played(t, out.Scenario)
+	played(t, whole(t, out))
 }

@@ -80,7 +80,7 @@ func (d *deadNode) play(t *testing.T, mode simulate.Mode) *v1alpha1.ScenarioRepo
 		t.Fatal(err)
 	}
 	spec.Autoscaler.Mode = string(mode)
-	return played(t, out.Scenario)
+	return played(t, whole(t, out))
 }
 
 // TestADeadNodeOfADump: in every mode nodes are ordered for pods that a dead node has no room for, its pods do

@@ -149,7 +149,7 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 		if len(out.Empty) != tc.empty {
 			t.Errorf("%s: groups without nodes: %v", name, out.Empty)
 		}
-		played(t, out.Scenario)
+		played(t, whole(t, out))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestPodsOfUnknownNodesAreLeftOutWithANote(t *testing.T) {
 	if diff := cmp.Diff(want, out.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
-	report := played(t, out.Scenario)
+	report := played(t, whole(t, out))
 	if got := report.Status.Running; got != 2 {
 		t.Errorf("%d pods run, want 2", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -56,7 +57,8 @@ var KnownGroupLabels = []string{
 // Dump collects the objects of a cluster, to make a scenario of them.
 type Dump struct {
 	nodes    []*v1.Node
-	objects  []dumpedObject
+	objects  *document.Packed
+	bound    tally                 // pods by node
 	bounds   map[string]DumpBounds // by Cluster Autoscaler's name of the group
 	seen     sets.Set[identity]
 	repeated []string
@@ -67,16 +69,10 @@ type Dump struct {
 // identity is a hash of the kind and name of an object: a dump may have a million, and their names take more memory than that.
 type identity [16]byte
 
-// dumpedObject is an object of the scenario, with the node that it is bound to, if it is a pod.
-type dumpedObject struct {
-	node string
-	raw  json.RawMessage
-}
-
 // Add adds an object. Objects that a scenario does not use are ignored, as is one that was there already.
 func (d *Dump) Add(item document.Item) error {
 	if d.seen == nil {
-		d.seen = sets.New[identity]()
+		d.seen, d.bound, d.objects = sets.New[identity](), tally{}, new(document.Packed)
 	}
 	meta, ok := item.Object.(metav1.Object)
 	if !ok {
@@ -90,8 +86,6 @@ func (d *Dump) Add(item document.Item) error {
 		return nil
 	}
 	d.seen.Insert(id)
-	on := ""
-	object := item.Object
 	switch o := item.Object.(type) {
 	case *v1.Node:
 		if o.Status.Capacity.Cpu().IsZero() || o.Status.Capacity.Memory().IsZero() {
@@ -100,14 +94,17 @@ func (d *Dump) Add(item document.Item) error {
 		}
 		document.Lean(o)
 		d.nodes = append(d.nodes, o)
-		object = plainNode(o)
+		item.Object = plainNode(o)
 	case *v1.Pod:
 		if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
 			return nil
 		}
-		object, on = plainPod(o), o.Spec.NodeName
+		item.Object = plainPod(o)
+		if o.Spec.NodeName != "" {
+			d.bound.add(o.Spec.NodeName)
+		}
 	case *appsv1.DaemonSet:
-		object = &appsv1.DaemonSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.DaemonSetSpec{
+		item.Object = &appsv1.DaemonSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.DaemonSetSpec{
 			Template: v1.PodTemplateSpec{ObjectMeta: plainMeta(&o.Spec.Template.ObjectMeta), Spec: plainSpec(&o.Spec.Template.Spec)},
 		}}
 	case *v1.ConfigMap:
@@ -116,25 +113,20 @@ func (d *Dump) Add(item document.Item) error {
 		}
 		return nil
 	case *v1.Service:
-		object = &v1.Service{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ServiceSpec{Selector: o.Spec.Selector}}
+		item.Object = &v1.Service{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ServiceSpec{Selector: o.Spec.Selector}}
 	case *v1.ReplicationController:
-		object = &v1.ReplicationController{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
+		item.Object = &v1.ReplicationController{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
 	case *appsv1.ReplicaSet:
 		if o.Status.Replicas == 0 {
 			return nil // an old revision
 		}
-		object = &appsv1.ReplicaSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
+		item.Object = &appsv1.ReplicaSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 	case *v1.Namespace:
-		object = &v1.Namespace{ObjectMeta: plainMeta(&o.ObjectMeta)}
+		item.Object = &v1.Namespace{ObjectMeta: plainMeta(&o.ObjectMeta)}
 	case *policyv1.PodDisruptionBudget:
-		object = &policyv1.PodDisruptionBudget{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: o.Spec}
+		item.Object = &policyv1.PodDisruptionBudget{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: o.Spec}
 	}
-	raw, err := plainJSON(object, item.APIVersion, item.Kind)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", item.Kind, item.Name, err)
-	}
-	d.objects = append(d.objects, dumpedObject{on, raw})
-	return nil
+	return d.objects.Add(item)
 }
 
 // readStatus takes the bounds of the node groups from the status of Cluster Autoscaler.
@@ -148,16 +140,30 @@ func (d *Dump) readStatus(o *v1.ConfigMap) {
 }
 
 // Objects are the objects that were added, as those of a scenario.
-func (d *Dump) Objects() []json.RawMessage {
-	var out []json.RawMessage
-	for _, object := range d.objects {
-		out = append(out, object.raw)
+func (d *Dump) Objects() iter.Seq2[json.RawMessage, error] {
+	if d.objects == nil {
+		return func(func(json.RawMessage, error) bool) {}
 	}
-	return out
+	return rawObjects(d.objects.All(nil))
+}
+
+func rawObjects(items iter.Seq2[document.Item, error]) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for item, err := range items {
+			var raw json.RawMessage
+			if err == nil {
+				raw, err = plainJSON(item.Object, item.APIVersion, item.Kind)
+			}
+			if !yield(raw, err) {
+				return
+			}
+		}
+	}
 }
 
 // Dumped is the scenario made from a dump.
 type Dumped struct {
+	// Scenario is without its objects, as they may be very many.
 	Scenario *v1alpha1.Scenario
 	// Empty are the names and bounds of groups that Cluster Autoscaler knows and that have no node.
 	// They are not in the scenario, because their templates are unknown.
@@ -166,6 +172,28 @@ type Dumped struct {
 	Known map[string]string
 	// Notes describe missing information.
 	Notes []string
+
+	objects *document.Packed
+	lost    tally // pods of nodes that are not in the dump, by node
+}
+
+// Items are the objects of the scenario, those of wanted kinds if wanted is not nil.
+func (d *Dumped) Items(wanted func(kind string) bool) iter.Seq2[document.Item, error] {
+	return func(yield func(document.Item, error) bool) {
+		for item, err := range d.objects.All(wanted) {
+			if p, ok := item.Object.(*v1.Pod); ok && d.lost[p.Spec.NodeName] > 0 {
+				continue
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// Objects are those of Items as documents have them.
+func (d *Dumped) Objects(wanted func(kind string) bool) iter.Seq2[json.RawMessage, error] {
+	return rawObjects(d.Items(wanted))
 }
 
 // Scenario makes the scenario, with the node groups of the nodes.
@@ -243,24 +271,16 @@ func (d *Dump) noGroups(label string) error {
 
 // addObjects adds the objects, without pods of nodes that are not in the dump.
 func (d *Dump) addObjects(out *Dumped) {
-	names := sets.New[string]()
+	out.objects, out.lost = d.objects, maps.Clone(d.bound)
 	for _, n := range d.nodes {
-		names.Insert(n.Name)
-	}
-	lost := tally{}
-	for _, object := range d.objects {
-		if object.node != "" && !names.Has(object.node) {
-			lost.add(object.node)
-			continue
-		}
-		out.Scenario.Spec.Objects = append(out.Scenario.Spec.Objects, object.raw)
+		delete(out.lost, n.Name)
 	}
 	if len(d.silent) > 0 {
 		slices.Sort(d.silent)
 		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s",
 			spelling.Count(len(d.silent), "node"), few(d.silent)))
 	}
-	out.note(lostPodsNote(lost))
+	out.note(lostPodsNote(out.lost))
 	out.list("given more than once, of which the first counts: ", d.repeated)
 }
 

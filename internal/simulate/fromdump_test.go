@@ -95,10 +95,23 @@ func playedWith(t *testing.T, s *v1alpha1.Scenario, change func(*simulate.Setup)
 	return report
 }
 
+// whole is the scenario of a dump with its objects.
+func whole(t *testing.T, of *simulate.Dumped) *v1alpha1.Scenario {
+	t.Helper()
+	of.Scenario.Spec.Objects = nil
+	for object, err := range of.Objects(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.Scenario.Spec.Objects = append(of.Scenario.Spec.Objects, object)
+	}
+	return of.Scenario
+}
+
 // TestAScenarioFromADumpIsPlayedLikeTheDump adds the same workloads to the scenario made of a dump
 // and to one that names the files of the dump, and wants the same decisions.
 func TestAScenarioFromADumpIsPlayedLikeTheDump(t *testing.T) {
-	whole := dumped(t, "", simulate.DumpOptions{Name: "x", Max: 30}).Scenario
+	whole := whole(t, dumped(t, "", simulate.DumpOptions{Name: "x", Max: 30}))
 	var more v1alpha1.Scenario
 	if err := json.Unmarshal([]byte(`{"spec":{"workloads":[{"name":"w","replicas":40,"requests":{"cpu":"1500m"}},
 		{"name":"s","replicas":9,"requests":{"cpu":"700m"},"spread":[{}]}]}}`), &more); err != nil {

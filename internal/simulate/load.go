@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -34,6 +35,8 @@ type Files struct {
 	// MaxSize is the greatest size of one file in bytes; 0 means
 	// document.DefaultMaxStream.
 	MaxSize int64
+	// Objects take the place of spec.objects, as Dumped.Items has them; nil if spec.objects has all.
+	Objects func(wanted func(kind string) bool) iter.Seq2[document.Item, error]
 	// Progress is called from time to time while files are read; it may be nil. It must return
 	// quickly.
 	Progress func(Progress)

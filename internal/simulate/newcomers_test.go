@@ -6,12 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
 // withNew adds manifests, as for kubectl apply, to a dump of one node with 4 CPUs.
-func withNew(t *testing.T, manifests string) *simulate.Dumped {
+func withNew(t *testing.T, manifests string) *v1alpha1.Scenario {
 	t.Helper()
 	d := cloudDump(t, []string{machine{name: "n1", zone: "eu-west-1a", labels: "agentpool: web"}.object()})
 	for item, err := range document.Objects("new", strings.NewReader(manifests), document.StreamOptions{}) {
@@ -26,7 +27,7 @@ func withNew(t *testing.T, manifests string) *simulate.Dumped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return whole(t, out)
 }
 
 func TestHowManyNodesAWorkloadNeeds(t *testing.T) {
@@ -47,7 +48,7 @@ func TestHowManyNodesAWorkloadNeeds(t *testing.T) {
 		"Pod, and one by list": {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: w}, spec: " +
 			"{containers: [{name: c, resources: {requests: {cpu: 3}}}]}}]", 0},
 	} {
-		report := played(t, withNew(t, tc.manifest).Scenario)
+		report := played(t, withNew(t, tc.manifest))
 		if got := report.Status.NodesOrdered; got != tc.nodes || report.Status.Pending > 0 {
 			t.Errorf("%s: %d nodes ordered, %d pods pending, want %d and none", name, got, report.Status.Pending, tc.nodes)
 		}
@@ -58,7 +59,7 @@ func TestTheStoryOfAPod(t *testing.T) {
 	s := withNew(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {replicas: 2, selector: {matchLabels: {app: w}},
   template: {metadata: {labels: {app: w}}, spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}}}}
 ---
-{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 30}}}]}}`).Scenario
+{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 30}}}]}}`)
 	story := func(name string) (rows []string) {
 		report := playedWith(t, s, func(setup *simulate.Setup) { setup.ExplainPod = name })
 		if report.Status.Story == nil {

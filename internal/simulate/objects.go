@@ -22,7 +22,7 @@ const inlineObjects = "spec.objects"
 // takeObjects makes the objects of the document readable as a file that is named in all lists of
 // files.
 func (l *loader) takeObjects() {
-	if len(l.spec.Objects) == 0 {
+	if len(l.spec.Objects) == 0 && l.files.Objects == nil {
 		return
 	}
 	var list bytes.Buffer

@@ -77,6 +77,27 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 		at = specPath.Child("objects")
 	}
 	found, items, problems := 0, 0, len(l.problems)
+	take := func(item document.Item) {
+		items++
+		if class, ok := item.Object.(*schedulingv1.PriorityClass); ok && class.GlobalDefault {
+			l.general = class
+		}
+		l.objects.add(item.Object)
+		if object, ok := item.Object.(T); ok {
+			found++
+			each(object)
+		}
+	}
+	if name == inlineObjects && l.files.Objects != nil {
+		kind := kindOf(*new(T))
+		for item, err := range l.files.Objects(func(of string) bool { return of == kind || kind == "Node" && of != "Pod" && of != "DaemonSet" }) {
+			if err != nil {
+				return err
+			}
+			take(item)
+		}
+		return nil
+	}
 	err := l.reading(name, at, func(file string, r io.Reader, isFolder bool) error {
 		for item, err := range document.Objects(file, r, document.StreamOptions{MaxSize: l.files.MaxSize}) {
 			if isFolder && errors.Is(err, document.ErrSnapshot) {
@@ -85,15 +106,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 			if err != nil {
 				return l.unread(file, at, err)
 			}
-			items++
-			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok && class.GlobalDefault {
-				l.general = class
-			}
-			l.objects.add(item.Object)
-			if object, ok := item.Object.(T); ok {
-				found++
-				each(object)
-			}
+			take(item)
 		}
 		return nil
 	})

@@ -74,7 +74,7 @@ spec: {nodeName: %q, containers: [{name: c, resources: {requests: {cpu: 1500m}}}
 					t.Fatal(err)
 				}
 				out.Scenario.Spec.Autoscaler.Mode = string(mode)
-				report := played(t, out.Scenario)
+				report := played(t, whole(t, out))
 				if s := &report.Status; s.NodesOrdered != tt.ordered || s.Running != 2 || s.Pending != 0 {
 					t.Errorf("%d nodes ordered, %d pods running, %d pending; want %d, 2, 0\n%v", s.NodesOrdered, s.Running, s.Pending, tt.ordered,
 						s.Timeline)

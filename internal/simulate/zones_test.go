@@ -103,7 +103,7 @@ func TestAGroupOverZonesFromADump(t *testing.T) {
 	out.Scenario.Spec.Workloads = more.Spec.Workloads
 	for _, mode := range simulate.Modes() {
 		out.Scenario.Spec.Autoscaler.Mode = string(mode)
-		report := played(t, out.Scenario)
+		report := played(t, whole(t, out))
 		if s := report.Status; s.Running != 8 || s.Groups[0].After != 8 || s.Groups[0].Zone != "z-a,z-b,z-c" || len(s.Notes) > 0 {
 			t.Errorf("%s: %d pods run on %+v, notes %q", mode, s.Running, s.Groups, s.Notes)
 		}
