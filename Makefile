@@ -103,7 +103,7 @@ test: ## Run all tests.
 chart-test: ## Test the Helm chart: its suites, what it refuses, its objects against Kubernetes 1.33 to 1.36, and the manifests made from it.
 	@cd configs/charts && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 
-mixin-test: ## Test the rules for Prometheus: play series against each alert, and compare with the pages about metrics and alerts.
+mixin-test: ## Test the rules for Prometheus and the dashboards: play series against each alert, and compare with the pages about metrics and alerts.
 	@cd configs/mixin && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 
 image-test: ## Build image and release of the last commit in two clones, compare every byte, check the release, and run the image as the manifests do.

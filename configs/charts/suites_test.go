@@ -15,7 +15,7 @@ func TestSuites(t *testing.T) {
 	if !runner.RunV3([]string{"evenkeel"}) {
 		t.Error(out.String())
 	}
-	if !bytes.Contains(out.Bytes(), []byte("Test Suites: 5 passed, 5 total")) {
+	if !bytes.Contains(out.Bytes(), []byte("Test Suites: 6 passed, 6 total")) {
 		t.Errorf("not all suites ran:\n%s", out.String())
 	}
 }

@@ -25,7 +25,8 @@ type Rule struct {
 
 // Mixin is what jsonnet gives.
 type Mixin struct {
-	Groups []Group
+	Groups     []Group
+	Dashboards map[string]json.RawMessage // by the names of their files
 }
 
 // Evaluate reads the mixin in a folder.
@@ -43,7 +44,8 @@ func Evaluate(folder string) (Mixin, error) {
 	return out, nil
 }
 
-// Files returns what the chart contains of the mixin, by the names in its folder files: rules/COMPONENT.yaml, which Prometheus can load.
+// Files returns what the chart contains of the mixin, by the names in its folder files: rules/COMPONENT.yaml, which Prometheus can load,
+// and dashboards/NAME.json, which Grafana can.
 func (m Mixin) Files() (map[string]string, error) {
 	out := map[string]string{}
 	for _, g := range m.Groups {
@@ -57,6 +59,13 @@ func (m Mixin) Files() (map[string]string, error) {
 			out[name] = "groups:\n"
 		}
 		out[name] += g.yaml()
+	}
+	for name, dashboard := range m.Dashboards {
+		var text bytes.Buffer
+		if err := json.Indent(&text, dashboard, "", "  "); err != nil {
+			return nil, fmt.Errorf("dashboard %s: %w", name, err)
+		}
+		out["dashboards/"+name] = text.String() + "\n"
 	}
 	return out, nil
 }

@@ -3,4 +3,5 @@ local mixin = import 'mixin.libsonnet';
 
 {
   groups: mixin.prometheusAlerts.groups,
+  dashboards: mixin.grafanaDashboards,
 }

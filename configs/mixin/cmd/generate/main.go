@@ -29,7 +29,7 @@ func generate(folder, files string) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []string{"rules"} {
+	for _, kind := range []string{"dashboards", "rules"} {
 		if err := os.RemoveAll(filepath.Join(files, kind)); err != nil {
 			return err
 		}
