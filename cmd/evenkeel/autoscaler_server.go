@@ -160,12 +160,11 @@ func (s *session) listen(ctx context.Context, flag, address string, options serv
 	return server, err
 }
 
-// expand serves the expander.
-func (s *session) expand(ctx context.Context, flag, address string, files serving.Files, chooser expander.Chooser,
-	more ...grpc.ServerOption) error {
-	server, err := s.listen(ctx, flag, address, serving.Options{
-		Name: "expander", Files: files, MaxRequest: grpcexpander.MaxMessage, GRPC: append(more, grpc.MaxConcurrentStreams(maxExpanderCalls)),
-	})
+// expand serves the expander. The options have its files and further ones of gRPC.
+func (s *session) expand(ctx context.Context, flag, address string, options serving.Options, chooser expander.Chooser) error {
+	options.Name, options.MaxRequest = "expander", grpcexpander.MaxMessage
+	options.GRPC = append(options.GRPC, grpc.MaxConcurrentStreams(maxExpanderCalls))
+	server, err := s.listen(ctx, flag, address, options)
 	if err == nil {
 		grpcexpander.NewServer(chooser).Register(server)
 	}

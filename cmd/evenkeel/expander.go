@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
+	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
 )
@@ -112,7 +113,7 @@ func (o *expanderOptions) run(ctx context.Context, log logr.Logger) error {
 		if err != nil {
 			return err
 		}
-		if err := s.expand(ctx, "address", o.address, o.files, e); err != nil {
+		if err := s.expand(ctx, "address", o.address, serving.Options{Files: o.files}, e); err != nil {
 			return err
 		}
 		return s.serve(ctx, web)

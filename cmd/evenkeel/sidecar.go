@@ -195,9 +195,8 @@ func (o *sidecarOptions) serve(ctx context.Context, s *session, balancer *sideca
 	externalgrpc.NewServer(balancer).Register(provider)
 	provider.Health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	if o.expanderAddress != "" {
-		err := s.expand(ctx, "expander-address", o.expanderAddress, o.expanderFiles, balancer,
-			append(slices.Clone(recorded), grpcexpander.Report(balancer))...)
-		if err != nil {
+		options := serving.Options{Files: o.expanderFiles, GRPC: append(slices.Clone(recorded), grpcexpander.Report(balancer))}
+		if err := s.expand(ctx, "expander-address", o.expanderAddress, options, balancer); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,8 @@ var renderings = []rendering{{
 	namespace: "default",
 	values: `
 crds: {install: false}
-controller: {namespace: evenkeel-system, createNamespace: true, kinds: {balancers: true, rollouts: true}, serviceMonitor: true, prometheusRule: true}`,
+controller: {namespace: evenkeel-system, createNamespace: true, kinds: {balancers: true, rollouts: true},
+  serviceMonitor: true, prometheusRule: true}`,
 	templates: []string{"controller/"},
 }, {
 	namespace: "evenkeel-system",

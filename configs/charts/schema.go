@@ -109,13 +109,11 @@ func (v value) schema() map[string]any {
 
 // kind is the type in JSON Schema.
 func (v value) kind() string {
-	switch v.node.Kind {
-	case yaml.MappingNode:
-		return "object"
-	case yaml.SequenceNode:
-		return "array"
-	}
 	switch v.node.Tag {
+	case "!!map":
+		return "object"
+	case "!!seq":
+		return "array"
 	case "!!bool":
 		return "boolean"
 	case "!!int":

@@ -55,7 +55,7 @@ func TestPackedObjectsAreAsTheyWere(t *testing.T) {
 
 // TestScanHoldsEqualObjectsSmall: a dump may have a million pods that differ in their names alone.
 func TestScanHoldsEqualObjectsSmall(t *testing.T) {
-	pod := string(aPod(t, "json"))
+	pod := aPod(t, "json")
 	var list strings.Builder
 	for i := range 2000 {
 		fmt.Fprintln(&list, strings.Replace(pod, `"name":`, fmt.Sprintf(`"generateName": "p%d", "name":`, i), 1))
