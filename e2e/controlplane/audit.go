@@ -20,7 +20,8 @@ const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
 `
 
 // auditReadsPolicy has it write down what is read, too, and watches when they begin.
-const auditReadsPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "Panic"], "rules": [{"level": "Metadata"}]}
+const auditReadsPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+  "omitStages": ["RequestReceived", "Panic"], "rules": [{"level": "Metadata"}]}
 `
 
 // writing are the verbs of those who change something.

@@ -115,7 +115,8 @@ func (d *Dump) Add(item document.Item) error {
 	case *v1.Service:
 		item.Object = &v1.Service{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ServiceSpec{Selector: o.Spec.Selector}}
 	case *v1.ReplicationController:
-		item.Object = &v1.ReplicationController{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
+		item.Object = &v1.ReplicationController{ObjectMeta: plainMeta(&o.ObjectMeta),
+			Spec: v1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
 	case *appsv1.ReplicaSet:
 		if o.Status.Replicas == 0 {
 			return nil // an old revision

@@ -89,14 +89,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 		}
 	}
 	if name == inlineObjects && l.files.Objects != nil {
-		kind := kindOf(*new(T))
-		for item, err := range l.files.Objects(func(of string) bool { return of == kind || kind == "Node" && of != "Pod" && of != "DaemonSet" }) {
-			if err != nil {
-				return err
-			}
-			take(item)
-		}
-		return nil
+		return l.given(kindOf(*new(T)), take)
 	}
 	err := l.reading(name, at, func(file string, r io.Reader, isFolder bool) error {
 		for item, err := range document.Objects(file, r, document.StreamOptions{MaxSize: l.files.MaxSize}) {
@@ -120,6 +113,19 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 	case found == 0:
 		var wanted T
 		l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
+	}
+	return nil
+}
+
+// given takes the objects of a kind that the caller gives. Nodes, pods and DaemonSets are taken one kind after the other; what is none
+// of them comes with the nodes.
+func (l *loader) given(kind string, take func(document.Item)) error {
+	other := func(k string) bool { return k != "Node" && k != "Pod" && k != "DaemonSet" }
+	for item, err := range l.files.Objects(func(k string) bool { return k == kind || kind == "Node" && other(k) }) {
+		if err != nil {
+			return err
+		}
+		take(item)
 	}
 	return nil
 }
