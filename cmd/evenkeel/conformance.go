@@ -235,10 +235,16 @@ func newConformanceReport(address string) *conformanceReport {
 
 func (r *conformanceReport) add(rule conformance.Rule, result conformance.Result) {
 	r.Rules = append(r.Rules, conformanceResult{rule.Name, rule.About, result.Outcome, result.Reason})
-	s := &r.Summary
-	*map[conformance.Outcome]*int{
-		conformance.Passed: &s.Passed, conformance.Warned: &s.Warned, conformance.Failed: &s.Failed, conformance.Skipped: &s.Skipped,
-	}[result.Outcome]++
+	switch result.Outcome {
+	case conformance.Passed:
+		r.Summary.Passed++
+	case conformance.Warned:
+		r.Summary.Warned++
+	case conformance.Failed:
+		r.Summary.Failed++
+	case conformance.Skipped:
+		r.Summary.Skipped++
+	}
 }
 
 func (r *conformanceReport) print(p *printing.Printer) error {

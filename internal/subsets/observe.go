@@ -3,6 +3,7 @@ package subsets
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,8 +86,8 @@ func (d *Dump) workloadOf(s *v1alpha1.WorkloadSpread) (w workloadspread.Workload
 // newest is the hash of the newest ReplicaSet of a Deployment.
 func (d *Dump) newest(s *v1alpha1.WorkloadSpread) string {
 	most, hash := int64(-1), ""
-	for _, object := range d.targets {
-		set, ok := object.(*appsv1.ReplicaSet)
+	for _, key := range slices.Sorted(maps.Keys(d.targets)) { // of equal revisions always the same one
+		set, ok := d.targets[key].(*appsv1.ReplicaSet)
 		if !ok || set.Namespace != s.Namespace || !owns(&s.Spec.TargetRef, set) {
 			continue
 		}
