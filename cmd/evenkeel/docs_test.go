@@ -24,7 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/zonemarks"
 )
 
-// The documentation is README.md and docs/*.md. Its commands are run, its
+// The documentation is README.md and the pages in docs. Its commands are run, its
 // documents answered and its links followed, so what it shows is what the
 // program does.
 
@@ -301,9 +301,13 @@ func inRoot(t *testing.T) {
 }
 
 func pages(t *testing.T) []string {
-	names, err := filepath.Glob("docs/*.md")
-	if err != nil || len(names) == 0 {
-		t.Fatal("no pages", err)
+	var names []string
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal("no pages", pattern, err)
+		}
+		names = append(names, found...)
 	}
 	if _, err := os.Stat("README.md"); err == nil {
 		names = append(names, "README.md")
