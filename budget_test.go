@@ -13,7 +13,7 @@ import (
 var budget = map[string]int{
 	"entry":      8200,
 	"drivers":    34500,
-	"edges":      14850,
+	"edges":      14900,
 	"pipeline":   12800,
 	"decisions":  19000,
 	"arithmetic": 1950,

@@ -248,12 +248,8 @@ func (c *checkup) readGroups(ctx context.Context) error {
 	for _, g := range dumped.Scenario.Spec.NodeGroups {
 		c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: g.Name, Known: dumped.Known[g.Name], Nodes: members[g.Name], Zones: g.Zones})
 	}
-	setup, err := simulate.Load(&document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name,
+	moment, err := simulate.AtStart(ctx, &document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name,
 		Object: dumped.Scenario}, simulate.Files{Objects: dumped.Items})
-	if err != nil {
-		return err
-	}
-	moment, err := simulate.See(ctx, setup, 0)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	samples := map[string]*v1.Node{} // the node that stands for each group
 	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
 	var strays []string
-	pods := &podList{on: map[string][]*v1.Pod{}, equal: map[string]*v1.Pod{}}
+	pods := &podList{on: map[string][]*v1.Pod{}, equal: document.NewInterner()}
 	nodes, rest, err := s.nodesOf(files, s.Nodes, "Pod", pods.add)
 	if err != nil {
 		return nil, err

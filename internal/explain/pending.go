@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -88,7 +87,7 @@ type Cluster struct {
 type podList struct {
 	on      map[string][]*v1.Pod // by node
 	bound   map[string]bool      // the names of those, with the namespace; nil if nobody asks
-	equal   map[string]*v1.Pod   // of those on nodes, one for all that count alike; nil if each stands for itself
+	equal   *document.Interner   // of those on nodes; nil if nobody asks for them
 	pending []*v1.Pod
 	objects []runtime.Object
 	volumes bool
@@ -120,36 +119,14 @@ func (l *podList) add(object any) (isPod bool) {
 	return isPod
 }
 
-// shared returns one pod for all that count alike on their nodes, as most of a workload do: a cluster may have a million. Pods of
-// templates are shown by name, and those with volumes may have claims that are named after them: they stand for themselves.
+// shared returns one pod for all that count alike on their nodes. Pods of templates are shown by name: they stand for themselves.
 func (l *podList) shared(p *v1.Pod) *v1.Pod {
-	if template.RunsOnEveryNode(p) || len(p.Spec.ResourceClaims) > 0 || slices.ContainsFunc(p.Spec.Volumes, isStorage) {
-		return p
-	}
-	like := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Labels: p.Labels, DeletionTimestamp: p.DeletionTimestamp},
-		Spec: p.Spec, Status: p.Status}
-	like.Spec.NodeName, like.Spec.Hostname, like.Spec.Volumes = "", "", nil
-	like.Status.StartTime, like.Status.PodIP, like.Status.PodIPs, like.Status.HostIP, like.Status.HostIPs = nil, "", nil, "", nil
-	like.Status.Conditions = nil
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodResizePending { // decides what the pod takes
-			like.Status.Conditions = append(like.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+	if !template.RunsOnEveryNode(p) {
+		if like, _ := l.equal.OnNode(p); like != nil {
+			return like
 		}
 	}
-	key, err := like.Marshal()
-	if err != nil {
-		return p
-	}
-	if known := l.equal[string(key)]; known != nil {
-		return known
-	}
-	l.equal[string(key)] = like
-	return like
-}
-
-// isStorage tells a volume that the scheduler looks at from those that every node can offer.
-func isStorage(v v1.Volume) bool {
-	return v.Projected == nil && v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.HostPath == nil
+	return p
 }
 
 // clusterOf puts the pods on the nodes.

@@ -33,8 +33,9 @@ type node struct {
 	cloud   *v1.Node // the last state from the cloud; nil: of no group
 	group   string   // empty: of no group
 	daemons []*v1.Pod
-	pods    []*pod // bound to it
-	ready   bool   // takes pods
+	alike   []*v1.Pod // of the setup
+	pods    []*pod    // bound to it
+	ready   bool      // takes pods
 	// upSince is when it last became ready, downSince when it stopped being so; zero
 	// while it is not down.
 	upSince, downSince time.Time
@@ -104,8 +105,8 @@ func (c *cluster) seen() []predicates.Node {
 	c.view, c.counted = make([]predicates.Node, len(c.nodes)), make([]predicates.Node, len(c.nodes))
 	for i, n := range c.nodes {
 		if n.seen == nil {
-			n.seen = make([]*v1.Pod, 0, len(n.daemons)+len(n.pods))
-			n.seen = append(n.seen, n.daemons...)
+			n.seen = make([]*v1.Pod, 0, len(n.daemons)+len(n.alike)+len(n.pods))
+			n.seen = append(append(n.seen, n.daemons...), n.alike...)
 			for _, p := range n.pods {
 				n.seen = append(n.seen, p.object)
 			}

@@ -98,7 +98,7 @@ func (s *Setup) controllers() []runtime.Object {
 	}
 	common := map[string]map[string]string{} // by controller
 	var first []*v1.Pod                      // of each
-	for _, p := range s.Pods {
+	for _, p := range slices.Concat(s.Pods, s.alike.kinds) {
 		if metav1.GetControllerOfNoCopy(p) == nil {
 			continue
 		}

@@ -66,8 +66,13 @@ type Dump struct {
 	unread   string   // why the status cannot be read; empty if it can
 }
 
-// identity is a hash of the kind and name of an object: a dump may have a million, and their names take more memory than that.
+// identity is a hash of the name of an object: a dump may have a million, and their names take more memory than that.
 type identity [16]byte
+
+func identityOf(name string) identity {
+	hash := sha256.Sum256([]byte(name))
+	return identity(hash[:16])
+}
 
 // Add adds an object. Objects that a scenario does not use are ignored, as is one that was there already.
 func (d *Dump) Add(item document.Item) error {
@@ -79,8 +84,7 @@ func (d *Dump) Add(item document.Item) error {
 		return nil
 	}
 	name := strings.TrimPrefix(meta.GetNamespace()+"/"+meta.GetName(), "/")
-	hash := sha256.Sum256([]byte(item.Kind + " " + name))
-	id := identity(hash[:16])
+	id := identityOf(item.Kind + " " + name)
 	if d.seen.Has(id) {
 		d.repeated = append(d.repeated, item.Kind+" "+name)
 		return nil

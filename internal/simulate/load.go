@@ -44,7 +44,10 @@ type Files struct {
 
 // Load checks a document of kind Scenario, reads the files it names, and turns all of it into a
 // Setup. The error for an invalid document or file is a *document.Invalid that lists every problem.
-func Load(d *document.Document, files Files) (*Setup, error) {
+func Load(d *document.Document, files Files) (*Setup, error) { return load(d, files, false) }
+
+// load is Load; shared pods are those of AtStart.
+func load(d *document.Document, files Files, shared bool) (*Setup, error) {
 	scenario, ok := d.Object.(*v1alpha1.Scenario)
 	if !ok {
 		return nil, fmt.Errorf("a %s is no %s", d.Kind, v1alpha1.KindScenario)
@@ -53,8 +56,8 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 		return nil, err
 	}
 	l := &loader{
-		document: d, spec: &scenario.Spec, files: files, interned: newInterner(), objects: objectStore{},
-		groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel),
+		document: d, spec: &scenario.Spec, files: files, interned: document.NewInterner(), objects: objectStore{},
+		groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel), shared: shared,
 	}
 	l.takeObjects()
 	setup, err := l.load()
@@ -73,7 +76,8 @@ type loader struct {
 	document *document.Document
 	spec     *v1alpha1.ScenarioSpec
 	files    Files
-	interned *interner
+	interned *document.Interner
+	shared   bool // pods that count alike on their nodes are held as one
 	// groupLabel names the groups of nodes from files.
 	groupLabel nodegroupset.GroupLabel
 	setup      Setup
@@ -289,19 +293,25 @@ func asRegistered(n *v1.Node) *v1.Node {
 }
 
 func (l *loader) readPods() error {
-	nodes, names, lost := sets.New[string](), sets.New[string](), tally{}
+	nodes, names, lost := sets.New[string](), sets.New[identity](), tally{}
 	l.setup.eachNode(func(n *v1.Node) { nodes.Insert(n.Name) })
+	if l.shared {
+		l.stayAlike()
+	}
 	for i := range l.spec.PodsFrom {
 		from, at := &l.spec.PodsFrom[i], specPath.Child("podsFrom").Index(i)
 		place := fileField(&from.FileSource, at)
 		if err := read(l, &from.FileSource, at, func(p *v1.Pod) {
-			kept := l.takeOver(p, from.Unbind)
-			if kept == nil {
+			if !l.takeOver(p, from.Unbind) {
 				return
 			}
-			name := kept.Namespace + "/" + kept.Name
-			switch on := kept.Spec.NodeName; {
-			case names.Has(name):
+			name, on := orDefault(p.Namespace)+"/"+p.Name, p.Spec.NodeName
+			if from.Unbind {
+				on = ""
+			}
+			id := identityOf(name)
+			switch {
+			case names.Has(id):
 				l.add(field.Duplicate(place, name))
 			case on != "" && len(nodes) == 0:
 				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, but no file has nodes; unbind: true makes it pending", on)))
@@ -309,32 +319,31 @@ func (l *loader) readPods() error {
 				lost.add(on)
 				return
 			}
-			names.Insert(name)
-			l.setup.Pods = append(l.setup.Pods, kept)
+			names.Insert(id)
+			if from.Unbind || !l.setup.alike.take(p, l.interned) {
+				l.setup.Pods = append(l.setup.Pods, ownPart(p, from.Unbind, l.interned))
+			}
 		}); err != nil {
 			return err
 		}
 	}
 	l.note(lostPodsNote(lost))
-	if n := len(l.setup.Pods); n > MaxPods {
+	if n := len(l.setup.Pods) + l.setup.alike.number; n > MaxPods {
 		l.add(field.TooMany(specPath.Child("podsFrom"), n, MaxPods))
 	}
 	return nil
 }
 
-// takeOver converts a pod of a file to one of the scenario, or nil if it is not part of it.
-func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
+// takeOver reports whether a pod of a file is part of the scenario.
+func (l *loader) takeOver(p *v1.Pod, unbind bool) bool {
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
-		return nil
+		return false
 	}
 	comesWithNode := template.RunsOnEveryNode(p)
 	if comesWithNode {
 		l.daemons.Add(p)
 	}
-	if comesWithNode && unbind {
-		return nil
-	}
-	return l.interned.pod(p, unbind)
+	return !comesWithNode || !unbind
 }
 
 // checkNodes reports more nodes than the cloud can have.

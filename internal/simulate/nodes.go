@@ -46,6 +46,9 @@ func (s *simulation) populate(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, n := range s.cluster.nodes {
+		n.alike = s.setup.alike.on[n.object.Name]
+	}
 	if err := s.controllers.daemons.begin(s.cluster.nodes); err != nil {
 		return err
 	}

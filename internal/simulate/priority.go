@@ -20,7 +20,7 @@ var systemPriorities = map[string]int32{
 // server does.
 func (l *loader) prioritize() {
 	missing := map[string]bool{}
-	for _, p := range l.setup.Pods {
+	for _, p := range slices.Concat(l.setup.Pods, l.setup.alike.kinds) {
 		l.prioritizeBy(&p.Spec, missing)
 	}
 	for i := range l.setup.Workloads {

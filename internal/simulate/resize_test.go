@@ -22,7 +22,7 @@ func TestResizedPodsHoldWhatTheSchedulerSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawResized(t)
 		want := resource.PodRequests(p, options)
-		for from, got := range map[string]*v1.Pod{"scenario": newInterner().pod(p, false), "dump": plainPod(p)} {
+		for from, got := range map[string]*v1.Pod{"scenario": ownPart(p, false, document.NewInterner()), "dump": plainPod(p)} {
 			if held := resource.PodRequests(got, options); !equality.Semantic.DeepEqual(held, want) {
 				t.Fatalf("%s: holds %v, want %v", from, held, want)
 			}
@@ -33,7 +33,7 @@ func TestResizedPodsHoldWhatTheSchedulerSays(t *testing.T) {
 				t.Fatalf("scale-down counts %dm, want %s", got, &held)
 			}
 		}
-		freed := newInterner().pod(p, true)
+		freed := ownPart(p, true, document.NewInterner())
 		if held := resource.PodRequests(freed, options); !equality.Semantic.DeepEqual(held,
 			resource.PodRequests(p, resource.PodResourcesOptions{})) {
 			t.Fatalf("unbound, it holds %v", held)

@@ -121,6 +121,9 @@ func (s *simulation) preempt(pending []*pod) (preempting []*pod, err error) {
 		if p.runs() || inVain[kind] {
 			continue
 		}
+		if s.setup.alike.number > 0 {
+			return nil, errPreempts
+		}
 		nodes := s.cluster.seen()
 		open := func(i int) bool { return s.cluster.nodes[i].ready }
 		found, err := s.controllers.preemptor.Find(nodes, open, p.object, budgets)

@@ -62,6 +62,7 @@ type Setup struct {
 	Nodes []*v1.Node
 	// Pods exist at the start: pending, or bound to a node by spec.nodeName.
 	Pods       []*v1.Pod
+	alike      alike // more of them
 	DaemonSets []*appsv1.DaemonSet
 	// DerivedDaemonSets are those of DaemonSets, by namespace/name, that are known only from their
 	// pods.

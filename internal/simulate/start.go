@@ -19,7 +19,7 @@ import (
 // startAt moves all times of the nodes and pods of files so that the run begins now, by default at the
 // newest of them: a node that was not ready for an hour then is so for an hour at the start.
 func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
-	var newest time.Time
+	newest := s.alike.newest
 	s.eachTime(func(at *metav1.Time) { newest = later(newest, at.Time) })
 	switch {
 	case newest.IsZero():

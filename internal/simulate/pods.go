@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -10,35 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/evenkeel/evenkeel/internal/document"
 )
-
-// interner lets equal pods share one specification, so that a list of 50,000
-// pods of 200 kinds takes the memory of 200.
-type interner struct {
-	specs  map[string]*v1.PodSpec
-	labels map[string]map[string]string
-}
-
-func newInterner() *interner {
-	return &interner{specs: map[string]*v1.PodSpec{}, labels: map[string]map[string]string{}}
-}
 
 // Labels that binding puts on a pod.
 var bindingLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion}
 
-// pod returns the pod with shared parts and without the fields that a simulation does not use: most
+// ownPart returns the pod with parts that it shares with equal ones, and without the fields that a simulation does not use: most
 // of the status, and managed fields.
-func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
+func ownPart(p *v1.Pod, unbind bool, shared *document.Interner) *v1.Pod {
 	node, status := p.Spec.NodeName, p.Status
 	labels := maps.Clone(p.Labels)
 	if unbind && node != "" {
 		maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
 		node, status = "", v1.PodStatus{Phase: v1.PodPending}
 	}
-	out := &v1.Pod{ObjectMeta: plainMeta(&p.ObjectMeta), Spec: *i.sharedSpec(&p.Spec), Status: v1.PodStatus{Phase: status.Phase}}
+	out := &v1.Pod{ObjectMeta: plainMeta(&p.ObjectMeta), Spec: *shared.Spec(&p.Spec), Status: v1.PodStatus{Phase: status.Phase}}
 	out.Namespace, out.UID = orDefault(p.Namespace), cmp.Or(p.UID, types.UID(p.Namespace+"/"+p.Name))
-	out.Labels = intern(i.labels, fmt.Sprint(labels), labels) // printed in order of their keys
-	if node == "" {                                           // the condition set by the scheduler
+	out.Labels = shared.Labels(labels)
+	if node == "" { // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	} else {
 		out.Status = running(p)
@@ -76,23 +66,4 @@ func requestsIn(all []v1.ContainerStatus) (out []v1.ContainerStatus) {
 		out = append(out, kept)
 	}
 	return out
-}
-
-func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
-	unbound := *spec
-	unbound.NodeName = ""
-	key, err := unbound.Marshal()
-	if err != nil {
-		return spec // cannot be encoded, and is not shared
-	}
-	return intern(i.specs, string(key), &unbound)
-}
-
-// intern returns what is known by a key already, or else makes the value known.
-func intern[T any](known map[string]T, key string, value T) T {
-	if shared, ok := known[key]; ok {
-		return shared
-	}
-	known[key] = value
-	return value
 }
