@@ -80,9 +80,12 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 // adopt adds the nodes that exist from the start.
 func (c *Cloud) adopt(g *group, config *Group) {
 	for _, node := range config.Nodes {
+		if !config.KeepNodes {
+			node = node.DeepCopy()
+		}
 		in := &instance{
 			group: g, place: g.placeOf(node), name: node.Name, id: config.providerIDOf(node),
-			node: node.DeepCopy(), created: g.longAgo(c.start),
+			node: node, created: g.longAgo(c.start),
 		}
 		if s, starting := config.Started[node.Name]; starting {
 			in.started, in.startedAt = s.Node.DeepCopy(), c.start.Add(s.After)

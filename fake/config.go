@@ -48,6 +48,8 @@ type Group struct {
 	// Nodes exist from the start and do not change: name, labels, conditions. If Size is larger
 	// than their number, the other nodes are made from the template, ready from the start.
 	Nodes []*v1.Node
+	// KeepNodes has the cloud keep Nodes themselves instead of copies: they must not be changed any more.
+	KeepNodes bool
 	// Started says what Nodes that are still starting become, by name.
 	Started map[string]Started
 	// BootTime is the time from the creation of an instance until it runs, RegistrationDelay from

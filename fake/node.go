@@ -114,6 +114,8 @@ func (in *instance) nodeObject(now time.Time, down bool) *v1.Node {
 func (in *instance) draw(l nodeState) *v1.Node {
 	var node v1.Node
 	switch {
+	case in.started == nil && in.node != nil && l == ready && in.node.Spec.ProviderID == in.id:
+		return in.node
 	case in.started != nil && l == ready:
 		node = *in.started
 	case in.node != nil:

@@ -8,16 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Interner holds what is equal of pods once: a cluster may have a million pods of some thousand workloads.
+// Interner holds what is equal of pods and nodes once: a cluster may have a million pods of some thousand workloads.
 type Interner struct {
 	pods   map[string]*v1.Pod
 	specs  map[string]*v1.PodSpec
 	labels map[string]map[string]string
+	lists  map[string]v1.ResourceList
 }
 
 // NewInterner returns an Interner that has nothing yet.
 func NewInterner() *Interner {
-	return &Interner{map[string]*v1.Pod{}, map[string]*v1.PodSpec{}, map[string]map[string]string{}}
+	return &Interner{map[string]*v1.Pod{}, map[string]*v1.PodSpec{}, map[string]map[string]string{}, map[string]v1.ResourceList{}}
 }
 
 // OnNode returns one pod without a name or a node for all that count alike on their nodes, as most of a workload do, and reports
@@ -64,6 +65,15 @@ func (i *Interner) Spec(spec *v1.PodSpec) *v1.PodSpec {
 // Labels returns one map for all that are equal.
 func (i *Interner) Labels(labels map[string]string) map[string]string {
 	return intern(i.labels, fmt.Sprint(labels), labels) // printed in order of their keys
+}
+
+// Node has a node share its lists of resources with nodes of the same machine type. They must not be changed.
+func (i *Interner) Node(n *v1.Node) {
+	for _, list := range []*v1.ResourceList{&n.Status.Capacity, &n.Status.Allocatable} {
+		if key, err := (&v1.ResourceRequirements{Limits: *list}).Marshal(); err == nil && *list != nil {
+			*list = intern(i.lists, string(key), *list)
+		}
+	}
 }
 
 // intern returns what is known by a key already, or else makes the value known.

@@ -58,6 +58,7 @@ var KnownGroupLabels = []string{
 type Dump struct {
 	nodes    []*v1.Node
 	objects  *document.Packed
+	interned *document.Interner
 	bound    tally                 // pods by node
 	bounds   map[string]DumpBounds // by Cluster Autoscaler's name of the group
 	seen     sets.Set[identity]
@@ -77,7 +78,7 @@ func identityOf(name string) identity {
 // Add adds an object. Objects that a scenario does not use are ignored, as is one that was there already.
 func (d *Dump) Add(item document.Item) error {
 	if d.seen == nil {
-		d.seen, d.bound, d.objects = sets.New[identity](), tally{}, new(document.Packed)
+		d.seen, d.bound, d.objects, d.interned = sets.New[identity](), tally{}, new(document.Packed), document.NewInterner()
 	}
 	meta, ok := item.Object.(metav1.Object)
 	if !ok {
@@ -97,6 +98,7 @@ func (d *Dump) Add(item document.Item) error {
 			return nil
 		}
 		document.Lean(o)
+		d.interned.Node(o)
 		d.nodes = append(d.nodes, o)
 		item.Object = plainNode(o)
 	case *v1.Pod:

@@ -243,7 +243,9 @@ func (l *loader) readNodes() error {
 				return
 			}
 			names.Insert(n.Name)
-			l.addNode(asRegistered(n), at)
+			register(n)
+			l.interned.Node(n)
+			l.addNode(n, at)
 		})
 		if err != nil {
 			return err
@@ -252,7 +254,7 @@ func (l *loader) readNodes() error {
 	l.splitByZone()
 	for i := range l.setup.Cloud.Groups {
 		g := &l.setup.Cloud.Groups[i]
-		g.Size = max(g.Size, len(g.Nodes))
+		g.Size, g.KeepNodes = max(g.Size, len(g.Nodes)), true
 	}
 	return nil
 }
@@ -273,23 +275,22 @@ func (l *loader) addNode(n *v1.Node, at *field.Path) {
 	}
 	g := &l.setup.Cloud.Groups[position]
 	g.Nodes = append(g.Nodes, n)
+	n.Status.NodeInfo.KubeletVersion = cmp.Or(n.Status.NodeInfo.KubeletVersion, kubeletVersion)
 }
 
-// asRegistered adds what every real node has: its own hostname label, and a condition Ready.
-func asRegistered(n *v1.Node) *v1.Node {
-	n = n.DeepCopy()
+// register adds what every real node has: its own hostname label, and a condition Ready.
+func register(n *v1.Node) {
 	n.ManagedFields = nil
 	if n.Labels == nil {
 		n.Labels = map[string]string{}
 	}
 	n.Labels[v1.LabelHostname] = n.Name
 	if n.Status.Allocatable == nil {
-		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+		n.Status.Allocatable = n.Status.Capacity
 	}
 	if !slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady }) {
 		n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue})
 	}
-	return n
 }
 
 func (l *loader) readPods() error {

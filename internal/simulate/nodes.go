@@ -118,14 +118,19 @@ const kubeletVersion = "v1.36.3"
 
 // registered returns a node of the cloud as its kubelet reports it, with the changes of RegistersAs.
 func (s *Setup) registered(object *v1.Node) *v1.Node {
+	like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
+	_, made := object.Annotations[fake.GroupAnnotation]
+	young := made && !object.CreationTimestamp.After(epoch)
+	if like == nil && !young && object.Status.NodeInfo.KubeletVersion != "" {
+		return object // almost always
+	}
 	turned := *object
 	if turned.Status.NodeInfo.KubeletVersion == "" {
 		turned.Status.NodeInfo.KubeletVersion = kubeletVersion
 	}
-	if _, made := turned.Annotations[fake.GroupAnnotation]; made && !turned.CreationTimestamp.After(epoch) {
+	if young {
 		aged(&turned)
 	}
-	like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
 	if like == nil {
 		return &turned
 	}
