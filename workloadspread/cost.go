@@ -70,8 +70,8 @@ func (p *pass) costs() {
 		parts[m.revision][m.subset] = append(parts[m.revision][m.subset], m)
 	}
 	reversed := len(parts) > 1 && p.rollsOut()
-	for revision, of := range parts {
-		p.costsOf(revision, of, reversed && p.Workload.Revision != "" && revision != p.Workload.Revision)
+	for revision, bySubset := range parts {
+		p.costsOf(revision, bySubset, reversed && p.Workload.Revision != "" && revision != p.Workload.Revision)
 	}
 	slices.SortFunc(p.decision.Costs, func(a, b Cost) int { return cmp.Compare(a.Pod.Name, b.Pod.Name) })
 }

@@ -127,8 +127,8 @@ func (s State) marked(i int) bool {
 	if s.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || i == len(s.Spec.Subsets)-1 {
 		return false
 	}
-	of := s.subset(s.Spec.Subsets[i].Name)
-	return of != nil && of.UnschedulableUntil != nil && s.Now.Before(of.UnschedulableUntil.Time)
+	status := s.subset(s.Spec.Subsets[i].Name)
+	return status != nil && status.UnschedulableUntil != nil && s.Now.Before(status.UnschedulableUntil.Time)
 }
 
 // subset is the status of a subset over all revisions; nil if there is none yet.

@@ -65,8 +65,8 @@ func onlyPatchable(shown, field string, patch any) error {
 		return nil
 	case isList && begins(field+"[]."):
 		for _, element := range list {
-			of, _ := element.(map[string]any)
-			if err := onlyPatchable(fmt.Sprintf("%s[%v]", shown, of["name"]), field+"[]", element); err != nil {
+			entry, _ := element.(map[string]any)
+			if err := onlyPatchable(fmt.Sprintf("%s[%v]", shown, entry["name"]), field+"[]", element); err != nil {
 				return err
 			}
 		}

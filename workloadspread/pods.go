@@ -100,8 +100,8 @@ func (p *pass) classify() {
 	var order []*member
 	room := map[string][]int32{}
 	occupy := func(m *member, i int) { // room; Unlimited stays
-		of := room[m.revision]
-		m.subset, of[i] = i, max(of[i]-1, min(of[i], 0))
+		left := room[m.revision]
+		m.subset, left[i] = i, max(left[i]-1, min(left[i], 0))
 	}
 	for _, m := range p.pods {
 		if room[m.revision] == nil {

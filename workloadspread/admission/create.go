@@ -91,7 +91,7 @@ type newPod struct {
 	*v1.Pod
 	workloadspread.NewPod
 	sent      map[string]any // its fields
-	of        int64          // the generation of the WorkloadSpread
+	prepared  int64          // the generation of the WorkloadSpread
 	inSubset  []injected
 	simulated bool
 }
@@ -103,7 +103,7 @@ type injected struct {
 
 // prepare injects the rules of each subset, and asks whether there is room for the pod.
 func (s *Server) prepare(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPod, selector labels.Selector) {
-	p.of, p.inSubset = o.Generation, make([]injected, len(o.Spec.Subsets))
+	p.prepared, p.inSubset = o.Generation, make([]injected, len(o.Spec.Subsets))
 	pods := make([]*v1.Pod, len(o.Spec.Subsets))
 	for i := range o.Spec.Subsets {
 		with, err := p.in(o, i, selector)
@@ -145,7 +145,7 @@ func (s *Server) admit(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPo
 			if err != nil {
 				return nil, false, err
 			}
-			if p.inSubset == nil || p.of != o.Generation {
+			if p.inSubset == nil || p.prepared != o.Generation {
 				s.prepare(ctx, o, p, known.Selector)
 			}
 			state := workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: known.Workload, Now: s.clock.Now(),

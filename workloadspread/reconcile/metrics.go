@@ -28,7 +28,7 @@ type Metrics struct {
 	phases        *prometheus.HistogramVec
 	writes, moves *prometheus.CounterVec
 	gauges        metricset.Gauges[*workloadspread.Decision]
-	replicas, of  *prometheus.GaugeVec
+	replicas, max *prometheus.GaugeVec
 }
 
 // NewMetrics registers metrics; nil registers them nowhere.
@@ -42,7 +42,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			"Writes to pods of WorkloadSpreads, by operation and result: mark writes assignments and deletion costs.", "operation", "result"),
 		moves:    set.Counter("events_total", "What happened to pods and subsets of WorkloadSpreads, by the reason of the event.", "reason"),
 		replicas: set.Gauge("subset_replicas", "Active pods, by WorkloadSpread and subset.", "namespace", "name", "subset"),
-		of: set.Gauge("subset_max_replicas", "Pods that a subset may have now, -1 if there is no bound, by WorkloadSpread and subset.",
+		max: set.Gauge("subset_max_replicas", "Pods that a subset may have now, -1 if there is no bound, by WorkloadSpread and subset.",
 			"namespace", "name", "subset"),
 	}
 	m.gauges.Add(set, "unassigned_pods", "Pods that belong to no subset, by WorkloadSpread.",
@@ -82,6 +82,6 @@ func (m *Metrics) see(key types.NamespacedName, d *workloadspread.Decision) {
 	for i := range d.Status.SubsetStatuses {
 		s := &d.Status.SubsetStatuses[i]
 		m.replicas.WithLabelValues(key.Namespace, key.Name, s.Name).Set(float64(s.Replicas))
-		m.of.WithLabelValues(key.Namespace, key.Name, s.Name).Set(float64(s.MaxReplicas))
+		m.max.WithLabelValues(key.Namespace, key.Name, s.Name).Set(float64(s.MaxReplicas))
 	}
 }

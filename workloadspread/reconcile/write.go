@@ -63,7 +63,7 @@ func (r *reconciler) do(ctx context.Context, s *v1alpha1.WorkloadSpread, d *work
 // marksOf are assignments and deletion costs, one mark for each pod.
 func marksOf(d *workloadspread.Decision) ([]*v1.Pod, map[types.UID]*mark) {
 	marks, pods := map[types.UID]*mark{}, []*v1.Pod{}
-	of := func(pod *v1.Pod) *mark {
+	markOf := func(pod *v1.Pod) *mark {
 		if marks[pod.UID] == nil {
 			marks[pod.UID] = &mark{annotations: map[string]*string{}}
 			pods = append(pods, pod)
@@ -71,7 +71,7 @@ func marksOf(d *workloadspread.Decision) ([]*v1.Pod, map[types.UID]*mark) {
 		return marks[pod.UID]
 	}
 	for _, a := range d.Assign {
-		m := of(a.Pod)
+		m := markOf(a.Pod)
 		m.labels = a.Labels
 		for key, value := range a.Annotations {
 			m.annotations[key] = &value
@@ -81,7 +81,7 @@ func marksOf(d *workloadspread.Decision) ([]*v1.Pod, map[types.UID]*mark) {
 		if slices.ContainsFunc(d.Delete, func(gone workloadspread.Deletion) bool { return gone.Pod.UID == c.Pod.UID }) {
 			continue // a pod that changes is not deleted
 		}
-		of(c.Pod).annotations[workloadspread.AnnotationCost] = new(strconv.Itoa(int(c.Cost)))
+		markOf(c.Pod).annotations[workloadspread.AnnotationCost] = new(strconv.Itoa(int(c.Cost)))
 	}
 	return pods, marks
 }

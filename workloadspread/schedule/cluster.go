@@ -134,10 +134,10 @@ func wasReady(n *v1.Node) bool {
 // registration is how long after its creation a node may report for the first time that it is not ready.
 const registration = 10 * time.Second
 
-// unlimited are resources that no pod exhausts; devices count as they are.
-func unlimited(of v1.ResourceList) v1.ResourceList {
+// unlimited returns resources that no pod exhausts; devices count as they are.
+func unlimited(resources v1.ResourceList) v1.ResourceList {
 	out := v1.ResourceList{}
-	maps.Copy(out, of)
+	maps.Copy(out, resources)
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods} {
 		out[name] = *resource.NewQuantity(1<<45, resource.DecimalSI)
 	}
@@ -177,20 +177,20 @@ func finished(p *v1.Pod) bool {
 func gated(p *v1.Pod) bool { return len(p.Spec.SchedulingGates) > 0 }
 
 // claim holds room for a pod that is not seen yet: on a node, or on the one that it finds.
-func (c *cluster) claim(of *v1.Pod, node string) {
-	key, now := askedOf(of), c.o.Clock.Now()
+func (c *cluster) claim(pod *v1.Pod, node string) {
+	key, now := askedOf(pod), c.o.Clock.Now()
 	c.forget(key)
-	if key == of.Namespace+"#" || gated(of) {
+	if key == pod.Namespace+"#" || gated(pod) {
 		return // nothing tells it from others, or it may wait for anything
 	}
-	p := c.add(key, of.DeepCopy(), now)
+	p := c.add(key, pod.DeepCopy(), now)
 	p.until = now.Add(HoldAdmitted)
 	c.place(p, node)
 }
 
-func (c *cluster) add(key string, of *v1.Pod, since time.Time) *podInfo {
+func (c *cluster) add(key string, pod *v1.Pod, since time.Time) *podInfo {
 	c.forget(key)
-	p := &podInfo{Pod: of, key: key, since: since}
+	p := &podInfo{Pod: pod, key: key, since: since}
 	c.pods[key], c.pending[p] = p, true
 	return p
 }

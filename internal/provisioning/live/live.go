@@ -75,16 +75,16 @@ func (r *Reader) ScaleUps(ctx context.Context, pods []*v1.Pod) (map[types.UID]wo
 		if !waits {
 			continue
 		}
-		acts, _, said := provisioning.Condition(pod)
+		acts, _, hasCondition := provisioning.Condition(pod)
 		namespace := pod.Namespace
-		if _, listed := events[namespace]; !listed && !said {
+		if _, listed := events[namespace]; !listed && !hasCondition {
 			events[namespace], failed[namespace] = r.eventsIn(ctx, namespace)
 		}
 		if !asked && !acts {
 			asked = true
 			status, problem = r.Status(ctx)
 		}
-		unread := !said && failed[namespace] != nil || !acts && errors.Is(problem, errUnread)
+		unread := !hasCondition && failed[namespace] != nil || !acts && errors.Is(problem, errUnread)
 		scaleUp, known := provisioning.Of(pod, events[namespace][pod.UID], status, r.clock.Now())
 		if unread && !scaleUp.Acting {
 			scaleUp, known = workloadspread.ScaleUp{Acting: true, Since: since}, true
@@ -122,11 +122,11 @@ func (r *Reader) eventsIn(ctx context.Context, namespace string) (map[types.UID]
 
 // list adds the events of one autoscaler.
 func (r *Reader) list(ctx context.Context, namespace, source string, out map[types.UID][]v1.Event) error {
-	of := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+	fromSource := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("source", source))}
 	for next := ""; ; {
 		var page v1.EventList
-		if err := r.client.List(ctx, &page, client.InNamespace(namespace), of, client.Limit(pageSize), client.Continue(next)); err != nil {
+		if err := r.client.List(ctx, &page, client.InNamespace(namespace), fromSource, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return err
 		}
 		for _, e := range page.Items {
