@@ -18,10 +18,10 @@ type Harness struct {
 	// RegisteredNodes lists the node objects of the cluster; nil if they cannot be read, in which
 	// case the rules about them are skipped.
 	RegisteredNodes func(context.Context) ([]*v1.Node, error)
-	// Settle waits, or moves a virtual clock, until the instances that were ordered exist and the
+	// WaitForNodes waits, or moves a virtual clock, until the instances that were ordered exist and the
 	// deleted ones are gone, or until this can no longer happen; nil if there is nothing to wait
 	// for. See Polling.
-	Settle func(context.Context) error
+	WaitForNodes func(context.Context) error
 	// Groups are the ids of the groups that may be changed; empty means all.
 	Groups []string
 }

@@ -59,7 +59,7 @@ func open(wrong func(cloudprovider.Provider) cloudprovider.Provider) (conformanc
 		RegisteredNodes: func(context.Context) ([]*v1.Node, error) {
 			return cloud.RegisteredNodes(), nil
 		},
-		Settle: func(context.Context) error {
+		WaitForNodes: func(context.Context) error {
 			for at, ok := cloud.NextEvent(); ok; at, ok = cloud.NextEvent() {
 				clock.SetTime(at)
 			}

@@ -35,7 +35,7 @@ func deleteLowersTarget(ctx context.Context, s *subject) {
 	if target := s.target(ctx, g.ID); target != g.Target-1 {
 		s.Failf("deleting one node of %q took the target size from %d to %d", g.ID, g.Target, target)
 	}
-	s.settle(ctx)
+	s.waitForNodes(ctx)
 	for _, in := range s.existing(ctx, g.ID) {
 		if in.ID == victim {
 			s.Failf("instance %q was deleted and is still %v", victim, in.State)
@@ -46,7 +46,7 @@ func deleteLowersTarget(ctx context.Context, s *subject) {
 func deleteOnlyNamed(ctx context.Context, s *subject) {
 	g, victim := deleteOne(ctx, s)
 	defer s.putBack(ctx, g.start)
-	s.settle(ctx)
+	s.waitForNodes(ctx)
 	others := slices.DeleteFunc(slices.Clone(g.All), func(in cloudprovider.Instance) bool { return in.ID == victim })
 	if missing := missingFrom(s.existing(ctx, g.ID), others); missing != "" {
 		s.Failf("only instance %q should have been deleted, but %q is gone too", victim, missing)

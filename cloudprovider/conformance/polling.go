@@ -9,23 +9,23 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Polling implements a Harness's Settle by polling.
+// Polling implements a Harness's WaitForNodes by polling.
 type Polling struct {
 	Interval time.Duration // between two rounds
 	Timeout  time.Duration // after which the current state is accepted
 	Clock    clock.WithTicker
 }
 
-// Settle returns a function that waits until the groups have as many instances
+// WaitForNodes returns a function that waits until the groups have as many instances
 // as their target sizes say, none being created or deleted. After the timeout it
 // returns without an error: some orders are never fulfilled.
-func (p Polling) Settle(provider cloudprovider.Provider, groups []string) func(context.Context) error {
+func (p Polling) WaitForNodes(provider cloudprovider.Provider, groups []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		deadline := p.Clock.Now().Add(p.Timeout)
 		ticker := p.Clock.NewTicker(p.Interval)
 		defer ticker.Stop()
 		for {
-			done, err := settled(ctx, provider, groups)
+			done, err := complete(ctx, provider, groups)
 			if err != nil || done || !p.Clock.Now().Before(deadline) {
 				return err
 			}
@@ -38,7 +38,7 @@ func (p Polling) Settle(provider cloudprovider.Provider, groups []string) func(c
 	}
 }
 
-func settled(ctx context.Context, provider cloudprovider.Provider, groups []string) (bool, error) {
+func complete(ctx context.Context, provider cloudprovider.Provider, groups []string) (bool, error) {
 	for _, id := range groups {
 		target, err := provider.TargetSize(ctx, id)
 		if err != nil {

@@ -96,7 +96,7 @@ func TestPolling(t *testing.T) {
 		polling := conformance.Polling{Interval: time.Second, Timeout: time.Minute, Clock: clock.RealClock{}}
 		check := func(what string, want time.Duration, groups ...string) {
 			t.Helper()
-			if err := polling.Settle(cloud, groups)(t.Context()); err != nil {
+			if err := polling.WaitForNodes(cloud, groups)(t.Context()); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 			if got := time.Since(began); got != want {
@@ -130,16 +130,16 @@ func TestPollingFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	polling := conformance.Polling{Interval: time.Millisecond, Timeout: time.Hour, Clock: clock.RealClock{}}
-	if err := polling.Settle(h.Provider, []string{"no such group"})(t.Context()); err == nil {
-		t.Error("an unknown group settled")
+	if err := polling.WaitForNodes(h.Provider, []string{"no such group"})(t.Context()); err == nil {
+		t.Error("an unknown group is complete")
 	}
 	if err := h.Provider.IncreaseSize(t.Context(), "starved", 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := polling.Settle(h.Provider, []string{"starved"})(ctx); err == nil {
-		t.Error("what never comes settled")
+	if err := polling.WaitForNodes(h.Provider, []string{"starved"})(ctx); err == nil {
+		t.Error("what never comes is complete")
 	}
 }
 

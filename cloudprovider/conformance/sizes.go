@@ -34,7 +34,7 @@ func (s *subject) targetStays(ctx context.Context, id string, before int, call s
 func (s *subject) refuses(ctx context.Context, method string, call func(context.Context, string, int) error,
 	deltas func(cloudprovider.NodeGroup, int) []int) {
 	for _, g := range s.changeable(ctx) {
-		before := s.look(ctx, g.ID)
+		before := s.startOf(ctx, g.ID)
 		for _, delta := range deltas(g, before.Size) {
 			if s.Ended() {
 				return
@@ -89,11 +89,11 @@ func (s *subject) unfulfilled(ctx context.Context) start {
 	groups := s.changeable(ctx)
 	for _, order := range []bool{false, true} {
 		for _, g := range groups {
-			before := s.look(ctx, g.ID)
+			before := s.startOf(ctx, g.ID)
 			if s.Ended() || order && (before.Size >= g.MaxSize || s.IncreaseSize(ctx, g.ID, 1) != nil) {
 				continue
 			}
-			if now := s.look(ctx, g.ID); now.Size > len(now.Had) {
+			if now := s.startOf(ctx, g.ID); now.Size > len(now.Had) {
 				return now
 			}
 			s.putBack(ctx, before)
@@ -122,7 +122,7 @@ func decreaseKeepsInstances(ctx context.Context, s *subject) {
 	// ignored.
 	delta := len(g.All) - g.Target - 1
 	refusal := s.DecreaseTargetSize(ctx, g.ID, delta)
-	s.settle(ctx)
+	s.waitForNodes(ctx)
 	after := s.existing(ctx, g.ID)
 	if missing := missingFrom(after, g.All); missing != "" {
 		s.Failf("DecreaseTargetSize(%s, %d) deleted instance %q", g.ID, delta, missing)

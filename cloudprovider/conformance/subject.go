@@ -47,9 +47,9 @@ func (s *subject) delete(ctx context.Context, id string, node *v1.Node) {
 	s.do(fmt.Sprintf("DeleteNodes(%s, %s)", id, node.Name), func() error { return s.DeleteNodes(ctx, id, []*v1.Node{node}) })
 }
 
-func (s *subject) settle(ctx context.Context) {
-	if s.harness.Settle != nil {
-		s.do("settling", func() error { return s.harness.Settle(ctx) })
+func (s *subject) waitForNodes(ctx context.Context) {
+	if s.harness.WaitForNodes != nil {
+		s.do("waiting for nodes", func() error { return s.harness.WaitForNodes(ctx) })
 	}
 }
 
@@ -78,9 +78,9 @@ type start struct {
 	Had  []cloudprovider.Instance
 }
 
-// look records the state of a group. Without all of it there is no start: what is put back then is
-// nothing.
-func (s *subject) look(ctx context.Context, id string) start {
+// startOf returns the state of a group. If not all of it is known, it returns the zero value, and
+// nothing is put back.
+func (s *subject) startOf(ctx context.Context, id string) start {
 	before := start{ID: id, Size: s.target(ctx, id), Had: s.existing(ctx, id)}
 	if s.Ended() {
 		return start{}
@@ -92,7 +92,7 @@ func (s *subject) look(ctx context.Context, id string) start {
 func (s *subject) groupWithRoom(ctx context.Context, nodes int) start {
 	for _, g := range s.changeable(ctx) {
 		if target := s.target(ctx, g.ID); target >= 0 && target >= g.MinSize && target+nodes <= g.MaxSize {
-			return s.look(ctx, g.ID)
+			return s.startOf(ctx, g.ID)
 		}
 	}
 	s.Add(Skip("no group that may be changed has room for %d more nodes", nodes))
@@ -112,7 +112,7 @@ type grown struct {
 func (s *subject) grow(ctx context.Context, nodes int) grown {
 	g := grown{start: s.groupWithRoom(ctx, nodes)}
 	s.increase(ctx, g.ID, nodes)
-	s.settle(ctx)
+	s.waitForNodes(ctx)
 	g.Target, g.All = s.target(ctx, g.ID), s.existing(ctx, g.ID)
 	g.New = added(g.Had, g.All)
 	return g

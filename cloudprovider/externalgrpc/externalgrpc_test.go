@@ -72,7 +72,7 @@ func TestServedFakeConforms(t *testing.T) {
 		result := rule.Check(t.Context(), conformance.Harness{
 			Provider:        externalgrpc.NewClient(serve(t, cloud)),
 			RegisteredNodes: func(context.Context) ([]*v1.Node, error) { return cloud.RegisteredNodes(), nil },
-			Settle: func(context.Context) error {
+			WaitForNodes: func(context.Context) error {
 				for at, ok := cloud.NextEvent(); ok; at, ok = cloud.NextEvent() {
 					clock.SetTime(at)
 				}

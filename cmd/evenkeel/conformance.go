@@ -31,7 +31,7 @@ type conformanceOptions struct {
 	address  string
 	files    serving.Files
 	timeout  time.Duration
-	settle   time.Duration
+	nodeWait time.Duration
 	readOnly bool
 	groups   []string
 	nodes    string
@@ -40,7 +40,7 @@ type conformanceOptions struct {
 // newConformance builds the command that checks an external cloud provider server.
 func newConformance() *cobra.Command {
 	var output printing.Flags
-	o := conformanceOptions{timeout: 5 * time.Second, settle: 2 * time.Minute}
+	o := conformanceOptions{timeout: 5 * time.Second, nodeWait: 2 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "conformance --address HOST:PORT [--group GROUP... | --read-only]",
 		Short: "Check an external cloud provider server against what Cluster Autoscaler relies on",
@@ -80,7 +80,10 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 	addCertificate(f, &o.files, "", "certificate to show to the server",
 		"CA certificate to verify the server; without any of the three there is no TLS")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "timeout of each call, like grpc_timeout of Cluster Autoscaler")
-	f.DurationVar(&o.settle, "settle", o.settle, "how long the creation and deletion of nodes may take")
+	f.DurationVar(&o.nodeWait, "node-timeout", o.nodeWait, "how long the creation and deletion of nodes may take")
+	f.DurationVar(&o.nodeWait, "settle", o.nodeWait, "")
+	old := f.Lookup("settle")
+	old.Deprecated, old.Hidden = "use --node-timeout instead", true
 	f.BoolVar(&o.readOnly, "read-only", false, "change nothing: skip the rules that order and delete nodes")
 	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated; by default all of them")
 	f.StringVar(&o.nodes, "nodes", "", `list of nodes as kubectl get nodes -o json prints it, "-" is standard input`)
@@ -92,7 +95,7 @@ func (o *conformanceOptions) validate(f *pflag.FlagSet) error {
 		refuse(o.address == "", "no server given (name one with --address HOST:PORT)"),
 		refuse(o.readOnly && len(o.groups) > 0, "--group and --read-only exclude each other: no group is changed then"),
 		refuse(slices.Contains(o.groups, ""), "--group is empty"),
-		positive(f, "timeout"), notNegative(f, "settle"),
+		positive(f, "timeout"), notNegative(f, "node-timeout"),
 	)
 }
 
@@ -127,9 +130,9 @@ func (o *conformanceOptions) check(ctx context.Context, in inputs, stderr io.Wri
 	}
 	provider := externalgrpc.NewClient(timed)
 	harness.Provider, harness.Groups = provider, o.groups
-	harness.Settle = conformance.Polling{
-		Interval: min(max(o.settle/100, 50*time.Millisecond), 2*time.Second), Timeout: o.settle, Clock: clock.RealClock{},
-	}.Settle(provider, o.groups)
+	harness.WaitForNodes = conformance.Polling{
+		Interval: min(max(o.nodeWait/100, 50*time.Millisecond), 2*time.Second), Timeout: o.nodeWait, Clock: clock.RealClock{},
+	}.WaitForNodes(provider, o.groups)
 	report := newConformanceReport(o.address)
 	for _, rule := range conformanceRules(timed) {
 		result := conformance.Judge(rule.Name, conformance.Skip("changes sizes, but --read-only was given"))

@@ -57,7 +57,7 @@ func conformanceCloud(t *testing.T) *fake.Cloud {
 func runConformance(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), append([]string{"conformance", "--timeout", "5s", "--settle", "5s"}, args...), strings.NewReader(stdin), &out,
+	code = run(t.Context(), append([]string{"conformance", "--timeout", "5s", "--node-timeout", "5s"}, args...), strings.NewReader(stdin), &out,
 		&errs)
 	return code, out.String(), errs.String()
 }
