@@ -58,17 +58,17 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 			defer collectOften()()
 			c.files = slices.Concat(c.files, args)
 			printer := output.Printer(cmd)
-			var seen *doctor.Observation
+			var observation *doctor.Observation
 			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
 			err := interruptibly(cmd.Context(), func() (err error) {
-				seen, err = c.observe(cmd, meter.reading)
+				observation, err = c.observe(cmd, meter.reading)
 				return err
 			})
 			meter.end()
 			if err != nil {
 				return err
 			}
-			diagnosis, err := doctor.Diagnose(seen)
+			diagnosis, err := doctor.Diagnose(observation)
 			if err != nil {
 				return &usageError{err, "a node says what a new one looks like"}
 			}
@@ -99,25 +99,25 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 // checkup reads a cluster or its dump.
 type checkup struct {
 	fromDump
-	snapshot  string // file
-	simulated bool
-	dump      simulate.Dump
-	seen      doctor.Observation
-	statuses  []*v1.ConfigMap
+	snapshot    string // file
+	simulated   bool
+	dump        simulate.Dump
+	observation doctor.Observation
+	statuses    []*v1.ConfigMap
 }
 
 // show plays the pods if that is wanted, and prints the result.
 func (c *checkup) show(cmd *cobra.Command, printer *printing.Printer, diagnosis *doctor.Diagnosis, meter *meter) (err error) {
 	var comparison *v1alpha1.ScenarioComparison
 	if c.simulated || printer.HTML() {
-		comparison, err = c.rehearse(cmd.Context(), diagnosis, meter)
+		comparison, err = c.simulate(cmd.Context(), diagnosis, meter)
 		meter.end()
 		if err != nil {
 			return err
 		}
 	}
 	if printer.HTML() {
-		return writeComparison(cmd.OutOrStdout(), comparison, c.seen.GroupsProblem)
+		return writeComparison(cmd.OutOrStdout(), comparison, c.observation.GroupsProblem)
 	}
 	return printer.Result(diagnosis, diagnosisParts(printer.Wide(), &diagnosis.Status)...)
 }
@@ -136,7 +136,7 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 		progress(count)
 		return c.add(item)
 	}
-	c.seen.Now = c.now
+	c.observation.Now = c.now
 	var err error
 	if len(c.files) > 0 {
 		err = c.eachObject(inputsOf(cmd).open, each)
@@ -146,7 +146,7 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 	switch {
 	case err != nil:
 		return nil, err
-	case len(c.seen.Nodes) == 0:
+	case len(c.observation.Nodes) == 0:
 		return nil, &usageError{errors.New(cmp.Or(strings.Join(c.files, ", "), "the cluster") + ": holds no Node"),
 			"its nodes say what the node groups are"}
 	}
@@ -154,16 +154,16 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 		return nil, err
 	}
 	if err := c.readGroups(cmd.Context()); err != nil || c.snapshot == "" {
-		return &c.seen, err
+		return &c.observation, err
 	}
-	return &c.seen, c.readSnapshot(inputsOf(cmd).open)
+	return &c.observation, c.readSnapshot(inputsOf(cmd).open)
 }
 
 // add adds one object to what is known of the cluster.
 func (c *checkup) add(item document.Item) error {
 	switch object := item.Object.(type) {
 	case *appsv1.Deployment:
-		c.seen.AddWorkload(object)
+		c.observation.AddWorkload(object)
 		return nil
 	case *v1.ConfigMap:
 		if object.Annotations[autoscalerstatus.LastUpdated] != "" || object.Name == autoscalerstatus.ConfigMap {
@@ -176,14 +176,14 @@ func (c *checkup) add(item document.Item) error {
 			for i := range object.Spec.PodSets {
 				request.Pods += int(object.Spec.PodSets[i].Count)
 			}
-			c.seen.Requests = append(c.seen.Requests, request)
+			c.observation.Requests = append(c.observation.Requests, request)
 		}
 	case *appsv1.StatefulSet, *v1.Pod:
-		c.seen.AddWorkload(object)
+		c.observation.AddWorkload(object)
 	case *v1.Node:
-		c.seen.Nodes = append(c.seen.Nodes, object)
-		if pool := object.Labels[nodegroupset.KarpenterPool]; pool != "" && !slices.Contains(c.seen.Pools, pool) {
-			c.seen.Pools = append(c.seen.Pools, pool)
+		c.observation.Nodes = append(c.observation.Nodes, object)
+		if pool := object.Labels[nodegroupset.KarpenterPool]; pool != "" && !slices.Contains(c.observation.Pools, pool) {
+			c.observation.Pools = append(c.observation.Pools, pool)
 		}
 	}
 	return c.dump.Add(item)
@@ -197,8 +197,8 @@ func (c *checkup) readLive(cmd *cobra.Command, each func(from string, item docum
 	if err != nil {
 		return err
 	}
-	if len(c.seen.Autoscalers) > 0 {
-		by := &c.seen.Autoscalers[0]
+	if len(c.observation.Autoscalers) > 0 {
+		by := &c.observation.Autoscalers[0]
 		c.live.status = by.Flags.Get("status-config-map-name", "")
 		if !cmd.Flags().Changed("namespace") {
 			c.live.namespace = by.Flags.Get("namespace", by.Namespace)
@@ -206,17 +206,17 @@ func (c *checkup) readLive(cmd *cobra.Command, each func(from string, item docum
 	}
 	more, err := c.live.eachObject(cmd.Context(), each)
 	if c.now.IsZero() {
-		c.seen.Now = now()
+		c.observation.Now = now()
 	}
-	c.seen.Missing = append(missing, more...)
+	c.observation.Missing = append(missing, more...)
 	return err
 }
 
 // readStatus reads the status of Cluster Autoscaler, of the ConfigMap that its flags name.
 func (c *checkup) readStatus() error {
 	name := autoscalerstatus.ConfigMap
-	for i := range c.seen.Autoscalers {
-		name = c.seen.Autoscalers[i].Flags.Get("status-config-map-name", name)
+	for i := range c.observation.Autoscalers {
+		name = c.observation.Autoscalers[i].Flags.Get("status-config-map-name", name)
 	}
 	at := slices.IndexFunc(c.statuses, func(m *v1.ConfigMap) bool { return m.Name == name })
 	if at < 0 {
@@ -225,10 +225,10 @@ func (c *checkup) readStatus() error {
 	found := c.statuses[at].DeepCopy()
 	status, err := autoscalerstatus.Parse(found.Data[autoscalerstatus.Key])
 	if err != nil {
-		c.seen.StatusProblem = fmt.Sprintf("ConfigMap %s/%s: %v", found.Namespace, found.Name, err)
+		c.observation.StatusProblem = fmt.Sprintf("ConfigMap %s/%s: %v", found.Namespace, found.Name, err)
 		return nil
 	}
-	c.seen.Status = status
+	c.observation.Status = status
 	found.Name = autoscalerstatus.ConfigMap // where the dump looks for bounds
 	return c.dump.Add(document.Item{APIVersion: "v1", Kind: "ConfigMap", Namespace: found.Namespace, Name: found.Name, Object: found})
 }
@@ -239,14 +239,16 @@ func (c *checkup) readGroups(ctx context.Context) error {
 	if dumped == nil {
 		return nil
 	}
-	c.seen.Label = dumped.Scenario.Spec.GroupLabel
-	slices.SortFunc(c.seen.Nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
+	c.observation.Label = dumped.Scenario.Spec.GroupLabel
+	slices.SortFunc(c.observation.Nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
 	members := map[string][]*v1.Node{}
-	for i, name := range nodegroupset.ParseGroupLabel(dumped.Scenario.Spec.GroupLabel).Names(c.seen.Nodes) {
-		members[name] = append(members[name], c.seen.Nodes[i])
+	for i, name := range nodegroupset.ParseGroupLabel(dumped.Scenario.Spec.GroupLabel).Names(c.observation.Nodes) {
+		members[name] = append(members[name], c.observation.Nodes[i])
 	}
 	for _, g := range dumped.Scenario.Spec.NodeGroups {
-		c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: g.Name, Known: dumped.Known[g.Name], Nodes: members[g.Name], Zones: g.Zones})
+		c.observation.Groups = append(c.observation.Groups, doctor.Group{
+			Name: g.Name, Known: dumped.Known[g.Name], Nodes: members[g.Name], Zones: g.Zones,
+		})
 	}
 	moment, err := simulate.AtStart(ctx, &document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name,
 		Object: dumped.Scenario}, simulate.Files{Objects: dumped.Items})
@@ -254,15 +256,15 @@ func (c *checkup) readGroups(ctx context.Context) error {
 		return err
 	}
 	for _, g := range moment.Groups {
-		at := slices.IndexFunc(c.seen.Groups, func(of doctor.Group) bool { return of.Name == g.ID })
+		at := slices.IndexFunc(c.observation.Groups, func(of doctor.Group) bool { return of.Name == g.ID })
 		if at >= 0 && g.Err == nil {
-			c.seen.Groups[at].Template = g.Template
+			c.observation.Groups[at].Template = g.Template
 		}
 	}
 	for _, g := range dumped.Empty {
-		c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: g.Name, Known: g.Name})
+		c.observation.Groups = append(c.observation.Groups, doctor.Group{Name: g.Name, Known: g.Name})
 	}
-	c.seen.Pending, err = pending.Spreads(moment.Checker, pending.OfRound(moment.Nodes, moment.Pending, moment.Groups))
+	c.observation.Pending, err = pending.Spreads(moment.Checker, pending.OfRound(moment.Nodes, moment.Pending, moment.Groups))
 	return err
 }
 
@@ -274,12 +276,12 @@ func (c *checkup) readSnapshot(open document.Open) error {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Templates)) {
-			at := slices.IndexFunc(c.seen.Groups, func(g doctor.Group) bool { return g.Known == name || g.Known == "" && g.Name == name })
+			at := slices.IndexFunc(c.observation.Groups, func(g doctor.Group) bool { return g.Known == name || g.Known == "" && g.Name == name })
 			if at < 0 {
-				at = len(c.seen.Groups)
-				c.seen.Groups = append(c.seen.Groups, doctor.Group{Name: name, Known: name})
+				at = len(c.observation.Groups)
+				c.observation.Groups = append(c.observation.Groups, doctor.Group{Name: name, Known: name})
 			}
-			c.seen.Groups[at].Template = &cloudprovider.Template{Node: s.Templates[name].Node, Pods: s.Templates[name].Pods}
+			c.observation.Groups[at].Template = &cloudprovider.Template{Node: s.Templates[name].Node, Pods: s.Templates[name].Pods}
 		}
 		return nil
 	})
@@ -294,7 +296,7 @@ func (c *checkup) scenario() *simulate.Dumped {
 		dumped, err = c.dump.Scenario(c.options)
 	}
 	if err != nil {
-		c.seen.GroupsProblem = err.Error()
+		c.observation.GroupsProblem = err.Error()
 		return nil
 	}
 	return dumped
@@ -304,7 +306,7 @@ func (c *checkup) scenario() *simulate.Dumped {
 // there is none.
 func (c *checkup) labelOfStatus() string {
 	values := map[string]map[string]bool{} // by label
-	for _, n := range c.seen.Nodes {
+	for _, n := range c.observation.Nodes {
 		for key, value := range n.Labels {
 			if values[key] == nil {
 				values[key] = map[string]bool{}
@@ -312,12 +314,12 @@ func (c *checkup) labelOfStatus() string {
 			values[key][value] = true
 		}
 	}
-	if c.seen.Status == nil {
+	if c.observation.Status == nil {
 		return ""
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		named := 0
-		for _, g := range c.seen.Status.Groups {
+		for _, g := range c.observation.Status.Groups {
 			if g.Ready == 0 {
 				continue
 			}

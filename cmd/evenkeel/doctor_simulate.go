@@ -17,47 +17,45 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// rehearsal plays the cluster's own pods, all of them pending, on its node groups without nodes: what would come of them in
-// each mode.
-type rehearsal struct {
+// trial plays the cluster's own pods, all of them pending, on its node groups without nodes, in each mode.
+type trial struct {
 	scenario v1alpha1.Scenario
-	of       *simulate.Dumped
-	label    string
+	dumped   *simulate.Dumped
 }
 
 // podsOfCluster is the name of the file with the pods, which is made as it is read.
 const podsOfCluster = "pods of the cluster"
 
-// newRehearsal makes it of the scenario of the cluster.
-func newRehearsal(of *simulate.Dumped) (*rehearsal, error) {
-	r := &rehearsal{scenario: *of.Scenario, of: of, label: of.Scenario.Spec.GroupLabel}
-	spec := &r.scenario.Spec
+// newTrial makes a trial of the scenario of the cluster.
+func newTrial(dumped *simulate.Dumped) (*trial, error) {
+	t := &trial{scenario: *dumped.Scenario, dumped: dumped}
+	spec := &t.scenario.Spec
 	// Without nodes it names no group, and Cluster Autoscaler itself does not know that it makes no difference.
 	spec.GroupLabel = ""
-	for object, err := range of.Objects(func(kind string) bool { return kind != "Node" && kind != "Pod" }) {
+	for object, err := range dumped.Objects(func(kind string) bool { return kind != "Node" && kind != "Pod" }) {
 		if err != nil {
 			return nil, err
 		}
 		spec.Objects = append(spec.Objects, object)
 	}
-	for _, err := range of.Items(isPod) {
+	for _, err := range dumped.Items(isPod) {
 		if err != nil {
 			return nil, err
 		}
 		spec.PodsFrom = []v1alpha1.PodsSource{{FileSource: v1alpha1.FileSource{File: podsOfCluster}, Unbind: true}}
 		break
 	}
-	return r, nil
+	return t, nil
 }
 
 func isPod(kind string) bool { return kind == "Pod" }
 
 // open opens the pods.
-func (r *rehearsal) open(string) (io.ReadCloser, error) {
+func (t *trial) open(string) (io.ReadCloser, error) {
 	in, out := io.Pipe()
 	go func() {
 		var err error
-		for object, wrong := range r.of.Objects(isPod) {
+		for object, wrong := range t.dumped.Objects(isPod) {
 			if err = wrong; err == nil {
 				_, err = out.Write(object) // an error once nobody reads any more
 			}
@@ -71,8 +69,8 @@ func (r *rehearsal) open(string) (io.ReadCloser, error) {
 }
 
 // setup is the scenario in a mode, with the flags of Cluster Autoscaler.
-func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*simulate.Setup, error) {
-	scenario := r.scenario
+func (t *trial) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*simulate.Setup, error) {
+	scenario := t.scenario
 	spec := &scenario.Spec
 	spec.Autoscaler.Mode = string(mode)
 	if mode != simulate.Linked && (minor == 34 || minor == 35) {
@@ -89,7 +87,7 @@ func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*
 	} else {
 		o.BalancingLabels = nil
 		similar := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels}
-		o.BalancingIgnoreLabels = nodegroupset.ParseGroupLabel(r.label).Ignoring(similar).IgnoreLabels
+		o.BalancingIgnoreLabels = nodegroupset.ParseGroupLabel(t.dumped.Scenario.Spec.GroupLabel).Ignoring(similar).IgnoreLabels
 	}
 	if len(o.BalancingLabels) > 0 {
 		o.BalancingIgnoreLabels = nil
@@ -99,25 +97,25 @@ func (r *rehearsal) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*
 		o.MaxFreeDifferenceRatio = json.Number(flags.Get("max-free-difference-ratio", ""))
 	}
 	doc := document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: &scenario}
-	return simulate.Load(&doc, simulate.Files{Open: r.open})
+	return simulate.Load(&doc, simulate.Files{Open: t.open})
 }
 
-// rehearse plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis.
+// simulate plays the pods in all modes, with the flags as they are and as recommended, and adds the results to the diagnosis.
 // Cluster Autoscaler has the flags that each mode is installed with: beside the sidecar it balances by itself, and the expander
 // gets a few nodes at a time. What it returns compares the runs; it is nil if the node groups are not known.
-func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *meter) (*v1alpha1.ScenarioComparison, error) {
+func (c *checkup) simulate(ctx context.Context, d *doctor.Diagnosis, meter *meter) (*v1alpha1.ScenarioComparison, error) {
 	dumped := c.scenario()
 	if dumped == nil {
 		return nil, nil
 	}
-	r, err := newRehearsal(dumped)
+	t, err := newTrial(dumped)
 	if err != nil {
 		return nil, err
 	}
 	var now, then doctor.Flags
 	minor := 0
-	if len(c.seen.Autoscalers) > 0 {
-		by := &c.seen.Autoscalers[0]
+	if len(c.observation.Autoscalers) > 0 {
+		by := &c.observation.Autoscalers[0]
 		now, minor = by.Flags, by.Minor
 	}
 	then = now
@@ -145,7 +143,7 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 	}
 	var setups []*simulate.Setup
 	for _, one := range runs {
-		setup, err := r.setup(one.mode, minor, one.flags)
+		setup, err := t.setup(one.mode, minor, one.flags)
 		if err != nil {
 			return nil, err
 		}
@@ -162,16 +160,16 @@ func (c *checkup) rehearse(ctx context.Context, d *doctor.Diagnosis, meter *mete
 		for _, g := range s.Groups {
 			sizes[g.Name] = g.After
 		}
-		d.Status.Rehearsed = append(d.Status.Rehearsed, doctor.Rehearsed{
+		d.Status.Simulated = append(d.Status.Simulated, doctor.Simulation{
 			Autoscaler: runs[i].name, Nodes: s.NodesOrdered, Apart: d.Status.ApartWith(sizes), Running: s.Running, Pending: s.Pending,
 			Wait: s.PendingTime.P99.Duration.String(),
 		})
 	}
-	return compareRehearsal(reports), nil
+	return compareTrials(reports), nil
 }
 
-// compareRehearsal compares the runs with the first of them.
-func compareRehearsal(reports []*v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
+// compareTrials compares the runs with the first of them.
+func compareTrials(reports []*v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
 	option := v1alpha1.ChangedOption{Name: "autoscaler"}
 	var names []json.RawMessage
 	for _, r := range reports {

@@ -49,8 +49,8 @@ func diagnosisParts(wide bool, r *doctor.Result) []printing.Part {
 			}))
 	}
 	parts = append(parts, findingParts(r.Findings)...)
-	parts = append(parts, printing.GridOf(printing.Columns("SIMULATED", "NODES", "APART", "RUNNING", "PENDING", "P99-WAIT"), r.Rehearsed,
-		func(s *doctor.Rehearsed) []any {
+	parts = append(parts, printing.GridOf(printing.Columns("SIMULATED", "NODES", "APART", "RUNNING", "PENDING", "P99-WAIT"), r.Simulated,
+		func(s *doctor.Simulation) []any {
 			return []any{s.Autoscaler, s.Nodes, s.Apart, s.Running, s.Pending, s.Wait}
 		}))
 	parts = append(parts, recommendationParts(&r.Recommendation)...)

@@ -203,7 +203,7 @@ func TestDoctorSimulates(t *testing.T) {
 		t.Fatal(err)
 	}
 	apart := map[string]int{}
-	for _, r := range d.Status.Rehearsed {
+	for _, r := range d.Status.Simulated {
 		if apart[r.Autoscaler] = r.Apart; r.Running != 11 || r.Pending != 0 || r.Nodes != 11 || r.Wait == "" {
 			t.Errorf("%+v", r)
 		}

@@ -23,9 +23,9 @@ type Result struct {
 	// Findings are what keeps the groups from being even, or Cluster Autoscaler from working.
 	Findings       []Finding      `json:"findings"`
 	Recommendation Recommendation `json:"recommendation"`
-	// Rehearsed is what would come of the cluster's own pods in each mode, if the caller has played them.
-	Rehearsed []Rehearsed `json:"simulated,omitempty"`
-	Notes     []string    `json:"notes,omitempty"`
+	// Simulated are the runs of the cluster's own pods in each mode, if the caller has played them.
+	Simulated []Simulation `json:"simulated,omitempty"`
+	Notes     []string     `json:"notes,omitempty"`
 	// PerScaleUp is --max-nodes-per-scaleup of a Cluster Autoscaler here that asks evenkeel expander.
 	PerScaleUp int `json:"-"`
 }
@@ -67,8 +67,8 @@ type SetResult struct {
 	Similar bool `json:"similarToClusterAutoscaler"`
 }
 
-// Rehearsed is a run of the pods of a cluster, all of them pending, on its node groups without nodes.
-type Rehearsed struct {
+// Simulation is a run of the pods of a cluster, all of them pending, on its node groups without nodes.
+type Simulation struct {
 	Autoscaler string `json:"autoscaler"` // the mode, and with which flags
 	Nodes      int    `json:"nodes"`
 	Apart      int    `json:"nodesApart"`
