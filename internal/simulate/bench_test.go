@@ -25,7 +25,7 @@ func fleet(groups, pods, kinds int) *Setup {
 	if err != nil {
 		panic(err)
 	}
-	s := &Setup{Name: "fleet", Options: Options{Options: steering.Options{Chain: chain}}}
+	s := &Setup{Name: "fleet", Autoscaler: Autoscaler{Options: Options{Options: steering.Options{Chain: chain}}}}
 	for i := range groups {
 		s.Cloud.Groups = append(s.Cloud.Groups, fleetGroup(i))
 	}
@@ -127,7 +127,7 @@ func spreadFleet(groups, pods int, spread bool) *Setup {
 	if err != nil {
 		panic(err)
 	}
-	s := &Setup{Name: "spread", Options: Options{Options: steering.Options{Chain: chain}}}
+	s := &Setup{Name: "spread", Autoscaler: Autoscaler{Options: Options{Options: steering.Options{Chain: chain}}}}
 	for k := range kinds {
 		shape := v1alpha1.PodShape{Requests: v1.ResourceList{
 			v1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+150*(k%13)), resource.DecimalSI),

@@ -77,7 +77,8 @@ func TestStatefulSetsDeleteTheHighestNumbers(t *testing.T) {
 		{At: metav1.Duration{Duration: time.Minute}, Replicas: 2}, {At: metav1.Duration{Duration: 2 * time.Minute}, Replicas: 3},
 	}}
 	w.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}
-	s, err := newSimulation(context.Background(), &Setup{Name: "s", Cloud: nightly(1, 5).Cloud, Workloads: []Workload{workload(&w)}})
+	setup := &Setup{Name: "s", Cloud: nightly(1, 5).Cloud, Objects: Objects{Workloads: []Workload{workload(&w)}}}
+	s, err := newSimulation(context.Background(), setup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +106,8 @@ func TestStatefulSetsDeleteTheHighestNumbers(t *testing.T) {
 func nightly(seed uint64, nodes int) *Setup {
 	r := rand.New(rand.NewPCG(seed, 9))
 	s := &Setup{
-		Name: "nightly", Duration: 24 * time.Hour, ScanInterval: DefaultTerminationTime,
-		Options: Options{}, ScaleDown: &removal.Options{Seed: seed, MaxDrainParallelism: 5},
+		Name: "nightly", Duration: 24 * time.Hour,
+		Autoscaler: Autoscaler{ScanInterval: DefaultTerminationTime, ScaleDown: &removal.Options{Seed: seed, MaxDrainParallelism: 5}},
 	}
 	most := int32(40)
 	machine := &v1alpha1.ScenarioMachine{Name: "m", Resources: v1.ResourceList{

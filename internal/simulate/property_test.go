@@ -33,7 +33,7 @@ func randomSetup(t *rapid.T) *Setup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Setup{Name: "random", Duration: 40 * time.Minute, Options: Options{Options: steering.Options{Chain: chain}}}
+	s := &Setup{Name: "random", Duration: 40 * time.Minute, Autoscaler: Autoscaler{Options: Options{Options: steering.Options{Chain: chain}}}}
 	s.Options.NotBalanced = rapid.IntRange(0, 4).Draw(t, "balancing off") == 0
 	for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
 		s.Cloud.Groups = append(s.Cloud.Groups, drawGroup(t, i))

@@ -26,9 +26,12 @@ import (
 func fallen(seed uint64, balancing bool) *Setup {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Setup{
-		Name: "fallen", Duration: 6 * time.Hour, ScanInterval: DefaultTerminationTime, // half as many rounds
-		Options:   Options{Options: steering.Options{NotBalanced: !balancing}},
-		ScaleDown: &removal.Options{Seed: seed},
+		Name: "fallen", Duration: 6 * time.Hour,
+		Autoscaler: Autoscaler{
+			ScanInterval: DefaultTerminationTime, // half as many rounds
+			Options:      Options{Options: steering.Options{NotBalanced: !balancing}},
+			ScaleDown:    &removal.Options{Seed: seed},
+		},
 	}
 	most := int32(20)
 	machine := &v1alpha1.ScenarioMachine{Name: "m", Resources: v1.ResourceList{

@@ -32,20 +32,36 @@ type Setup struct {
 	Name string
 	// Duration is the maximum duration of the run; 0 means DefaultDuration.
 	Duration time.Duration
-	// ScanInterval is the time between two rounds; 0 means DefaultScanInterval.
-	ScanInterval time.Duration
 
 	Cloud fake.Config
+	// RegistersAs has, by group, the registered nodes if they differ from the cloud's template.
+	// Only capacity, allocatable, labels and taints are used.
+	RegistersAs map[string]*v1.Node
 	// Shifts are the zones that users shift away, at times of the run's clock.
-	Shifts  []zonalshift.Mark
-	Options Options
+	Shifts []zonalshift.Mark
+
+	Autoscaler
 	// SchedulerConfig is a KubeSchedulerConfiguration with one profile, YAML or JSON; empty means the
 	// default profile.
 	SchedulerConfig []byte
+	Objects
+
+	// ExplainPod is the name of a pod, with or without its namespace, of which the report has the story.
+	ExplainPod string
+	// Notes are remarks for the user about the files.
+	Notes  []string
+	Expect *v1alpha1.ScenarioExpect
+}
+
+// Autoscaler is what decides about nodes, and with which flags.
+type Autoscaler struct {
 	// Mode is which autoscaler decides; empty is Linked.
 	Mode Mode
 	// Version is the release of Cluster Autoscaler, one of Versions; empty is the newest.
 	Version string
+	Options Options
+	// ScanInterval is the time between two rounds; 0 means DefaultScanInterval.
+	ScanInterval time.Duration
 	// Seed is of everything that is random in Cluster Autoscaler.
 	Seed uint64
 	// Salvo is --salvo-scale-up: several scale-ups in a loop.
@@ -54,10 +70,10 @@ type Setup struct {
 	LeftAlone autoscaler.PodFilter
 	// ScaleDown are the options of scale-down; nil means that it is off.
 	ScaleDown *removal.Options
+}
 
-	// RegistersAs has, by group, the registered nodes if they differ from the cloud's template.
-	// Only capacity, allocatable, labels and taints are used.
-	RegistersAs map[string]*v1.Node
+// Objects are the objects of the API server, besides the nodes of groups.
+type Objects struct {
 	// Nodes belong to no node group and do not change.
 	Nodes []*v1.Node
 	// Pods exist at the start: pending, or bound to a node by spec.nodeName.
@@ -79,14 +95,6 @@ type Setup struct {
 	// Storage are the claims, volumes, classes and objects of storage drivers that
 	// exist at the start, as predicates.Options has them.
 	Storage []runtime.Object
-
-	// ExplainPod is the name of a pod, with or without its namespace, of which the report has the story.
-	ExplainPod string
-
-	// Notes are remarks for the user about the files.
-	Notes []string
-
-	Expect *v1alpha1.ScenarioExpect
 }
 
 // Workload is a set of equal pods whose number changes over time.
