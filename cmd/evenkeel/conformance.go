@@ -59,7 +59,12 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
   kubectl get nodes -o json | evenkeel conformance --address localhost:8086 --read-only --nodes -`,
 		GroupID: groupAnswers,
 		Args:    noArguments,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags()) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("settle") { // cobra prints the warning of a deprecated flag among the output
+				fmt.Fprintln(cmd.ErrOrStderr(), "Warning: --settle is deprecated, use --node-timeout instead")
+			}
+			return o.validate(cmd.Flags())
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := o.check(cmd.Context(), inputsOf(cmd), cmd.ErrOrStderr())
 			if err != nil {
@@ -81,9 +86,8 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 		"CA certificate to verify the server; without any of the three there is no TLS")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "timeout of each call, like grpc_timeout of Cluster Autoscaler")
 	f.DurationVar(&o.nodeWait, "node-timeout", o.nodeWait, "how long the creation and deletion of nodes may take")
-	f.DurationVar(&o.nodeWait, "settle", o.nodeWait, "")
-	old := f.Lookup("settle")
-	old.Deprecated, old.Hidden = "use --node-timeout instead", true
+	f.DurationVar(&o.nodeWait, "settle", o.nodeWait, "deprecated: use --node-timeout")
+	f.Lookup("settle").Hidden = true
 	f.BoolVar(&o.readOnly, "read-only", false, "change nothing: skip the rules that order and delete nodes")
 	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated; by default all of them")
 	f.StringVar(&o.nodes, "nodes", "", `list of nodes as kubectl get nodes -o json prints it, "-" is standard input`)
