@@ -18,7 +18,9 @@ type Metrics struct {
 	refresh            prometheus.Observer
 	byCall, takenBack  *prometheus.CounterVec
 	modes, zoneShifted *prometheus.GaugeVec
-	statusTime         prometheus.Gauge // of an expander alone
+	setUneven          *prometheus.GaugeVec
+	setWithheld        *prometheus.GaugeVec // nil of an expander alone
+	statusTime         prometheus.Gauge     // of an expander alone
 }
 
 // metric is the name and the help text of a metric. An expander alone has it too, if alone is true.
@@ -106,9 +108,11 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		takenBack: set.Counter("taken_back_nodes_total",
 			"Nodes taken back before they were ready, by reason: late (after the start-up deadline of the set), overdue (not "+
 				"begun in time), failed (could not be created), given-up (by Cluster Autoscaler).", "reason"),
-		modes:       set.Gauge("mode", "1 for the present mode: Steering, DryRun or PassThrough.", "mode"),
-		zoneShifted: set.Gauge("zone_shifted", "1 for each zone, or value of another label, that is shifted away.", "topology_key", "domain"),
+		modes: set.Gauge("mode", "1 for the present mode: Steering, DryRun or PassThrough.", "mode"),
+		setWithheld: set.Gauge("set_withheld_pods", "About how many pending pods the nodes were asked for that the last loop did not get, "+
+			"for each set of two and more node groups, by its first. Where several sets may get them, each has them all.", "set"),
 	}
+	m.byDomain(set)
 	for counter, is := range counters {
 		m.counters[counter] = set.Counter(is.name, is.help).WithLabelValues()
 	}
@@ -128,10 +132,10 @@ func NewExpanderMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		byCall: set.Counter("decisions_total", "Answers to Cluster Autoscaler, by call and result (granted, withheld, failed).", "call",
 			"result"),
-		zoneShifted: set.Gauge("zone_shifted", "1 for each zone, or value of another label, that is shifted away.", "topology_key", "domain"),
 		statusTime: set.Gauge("status_timestamp_seconds",
 			"When the status of Cluster Autoscaler that is in use was written, in seconds since 1970; 0 without one.").WithLabelValues(),
 	}
+	m.byDomain(set)
 	for _, is := range gauges {
 		if is.alone {
 			m.gauges = append(m.gauges, gauge{set.Gauge(is.name, is.help).WithLabelValues(), is.value})
@@ -139,6 +143,13 @@ func NewExpanderMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	metricset.Preset(m.byCall, []string{"BestOptions"}, []string{"granted", "withheld", "failed"})
 	return m, set.Register(registerer)
+}
+
+// byDomain registers the gauges by zone and by set, which an expander alone has, too.
+func (m *Metrics) byDomain(set *metricset.Set) {
+	m.zoneShifted = set.Gauge("zone_shifted", "1 for each zone, or value of another label, that is shifted away.", "topology_key", "domain")
+	m.setUneven = set.Gauge("set_uneven_nodes", "Nodes that would be in other node groups of the set if its nodes were shared anew, within "+
+		"the maximum sizes, for each set of two and more groups by its first.", "set")
 }
 
 func (m *Metrics) decided(d *steering.Decision) {
@@ -174,5 +185,15 @@ func (m *Metrics) state(g steering.Gauges) {
 	m.zoneShifted.Reset()
 	for _, domain := range g.Shifted {
 		m.zoneShifted.WithLabelValues(domain.Key, domain.Value).Set(1)
+	}
+	m.setUneven.Reset()
+	if m.setWithheld != nil {
+		m.setWithheld.Reset()
+	}
+	for _, each := range g.Sets {
+		m.setUneven.WithLabelValues(each.Set).Set(float64(each.UnevenNodes))
+		if m.setWithheld != nil {
+			m.setWithheld.WithLabelValues(each.Set).Set(float64(each.WithheldPods))
+		}
 	}
 }

@@ -75,6 +75,15 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 		value(t, registry, "uneven_sets") != 1 || events["SetUneven"] != 1 {
 		t.Errorf("uneven sets are %+v, %v, events %v", uneven, value(t, registry, "uneven_sets"), events)
 	}
+	apart := 0
+	for _, u := range w.front.Status().Uneven {
+		for _, m := range u.Members {
+			apart += max(0, m.NewSize-m.Size)
+		}
+	}
+	if n := value(t, registry, "set_uneven_nodes"); n == 0 || n != float64(apart) {
+		t.Errorf("%v uneven nodes of the set, the status has %d", n, apart)
+	}
 	w.journal.err = nil
 	w.settle(2 * time.Hour)
 	if n := value(t, registry, "full_grants_total"); n != grants {
@@ -108,6 +117,9 @@ func TestWhatIsOnItsWayIsSaid(t *testing.T) {
 		w.ca.Step()
 		nodes, pods = max(nodes, value(t, registry, "withheld_nodes")), max(pods, value(t, registry, "withheld_pods"))
 		oldest = max(oldest, value(t, registry, "oldest_in_flight_seconds"))
+		if all, ofSet := value(t, registry, "withheld_pods"), value(t, registry, "set_withheld_pods"); all != ofSet {
+			t.Fatalf("%v pods wait, %v of them for the only set", all, ofSet)
+		}
 		if n := value(t, registry, "uneven_sets"); n != 0 {
 			t.Fatalf("%v uneven sets after %s", n, w.clock.Since(start))
 		}

@@ -17,6 +17,7 @@ type planned struct {
 	withheld question           // what the last loop's question did not get
 	uneven   map[string]*uneven // sets, by first member
 	sizes    map[string]int     // of groups when uneven sets were last looked for
+	sets     []string           // of two and more groups, at that time, by first member
 }
 
 // plan is a split in progress. One member grows per loop of Cluster Autoscaler. What has a name in the

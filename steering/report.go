@@ -106,6 +106,14 @@ type Gauges struct {
 	Shifted                  []zonalshift.Domain
 	ShiftProblem             bool // the newest marks of zones are not used
 	Returning                int  // groups that catch up
+	Sets                     []SetGauges
+}
+
+// SetGauges are the numbers of a set of two and more groups.
+type SetGauges struct {
+	Set          string // its first group
+	UnevenNodes  int    // that would be in other groups of the set if its nodes were shared anew
+	WithheldPods int    // of the nodes that the last loop asked for and did not get, if this set may get them
 }
 
 // Gauges returns the numbers as of the last reading; ok is false before it.
@@ -148,5 +156,23 @@ func (s *State) Gauges() (out Gauges, ok bool) {
 	if s.plan.current != nil {
 		out.PlanAge = at.now.Sub(s.plan.current.Since)
 	}
+	out.Sets = s.setGauges()
 	return out, true
+}
+
+func (s *State) setGauges() []SetGauges {
+	var out []SetGauges
+	for _, set := range s.plan.sets {
+		g := SetGauges{Set: set}
+		if u := s.plan.uneven[set]; u != nil {
+			for _, m := range u.Members {
+				g.UnevenNodes += max(0, m.NewSize-m.Size)
+			}
+		}
+		if slices.Contains(s.plan.withheld.sets, set) {
+			g.WithheldPods = s.plan.withheld.pods
+		}
+		out = append(out, g)
+	}
+	return out
 }

@@ -30,7 +30,7 @@ type uneven struct {
 // findUneven looks which sets are uneven. A set that is being split keeps the answer it had.
 func (s *State) findUneven() {
 	before, sizes := s.plan.uneven, s.plan.sizes
-	s.plan.uneven, s.plan.sizes = map[string]*uneven{}, map[string]int{}
+	s.plan.uneven, s.plan.sizes, s.plan.sets = map[string]*uneven{}, map[string]int{}, nil
 	if s.view == nil {
 		return
 	}
@@ -44,6 +44,9 @@ func (s *State) findUneven() {
 	}
 	for _, set := range slices.Sorted(maps.Keys(members)) {
 		u := before[set]
+		if len(members[set]) > 1 {
+			s.plan.sets = append(s.plan.sets, set)
+		}
 		if slices.ContainsFunc(members[set], s.plan.current.has) {
 			if u != nil {
 				s.plan.uneven[set] = u

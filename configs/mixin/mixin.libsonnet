@@ -6,4 +6,5 @@
 (import 'dashboards/decision.libsonnet') +
 (import 'dashboards/fleet.libsonnet') +
 (import 'dashboards/sets.libsonnet') +
+(import 'rules/sets.libsonnet') +
 (import 'config.libsonnet')

@@ -2,6 +2,6 @@
 local mixin = import 'mixin.libsonnet';
 
 {
-  groups: mixin.prometheusAlerts.groups,
+  groups: mixin.prometheusAlerts.groups + mixin.prometheusRules.groups,
   dashboards: mixin.grafanaDashboards,
 }

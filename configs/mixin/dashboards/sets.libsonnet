@@ -19,6 +19,12 @@ local panels = import 'panels.libsonnet';
           ['max by (namespace) (evenkeel_sidecar_uneven_sets%(all)s)' % m, 'sidecar in {{namespace}}'],
           ['max by (namespace) (evenkeel_expander_uneven_sets%(all)s)' % m, 'expander in {{namespace}}'],
         ]),
+        panels.graph('Nodes in the wrong node group', 'By the first node group of each set: nodes that would be in other groups if its nodes were shared anew.', 'short', [
+          ['max by (set) (set:evenkeel_uneven_nodes:max%(all)s)' % m, '{{set}}'],
+        ]),
+        panels.graph('Seconds that pods waited', 'By the first node group of each set: in five minutes, the sum over pods that wait for nodes the sidecar does not grant yet.', 's', [
+          ['max by (set) (set:evenkeel_pending_pod_seconds:5m%(all)s)' % m, '{{set}}'],
+        ]),
         panels.graph('What made sets uneven', 'How often an hour an increase was granted in full, or a set was let become uneven.', 'short', [
           ['3600 * sum(rate(evenkeel_sidecar_full_grants_total%(all)s[$__rate_interval]))' % m, 'granted in full'],
           ['3600 * sum(rate(evenkeel_sidecar_uneven_sets_total%(all)s[$__rate_interval]))' % m, 'no member got smaller in time'],
