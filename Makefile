@@ -21,6 +21,8 @@ IMAGE         ?= ghcr.io/evenkeel/evenkeel
 ARCHITECTURES ?= amd64 arm64
 # The platforms that a release has archives for.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+# A file with the versions of the manual that are published, one a line, for the list on its pages.
+VERSIONS  ?=
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
@@ -62,7 +64,7 @@ compile = GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABL
 	GOARCH=$(lastword $(subst /, ,$(1))) $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(call program,$(1)) ./cmd/evenkeel
 
 ##@ Use
-.PHONY: help build image release-dry-run cluster-autoscaler run
+.PHONY: help build image release-dry-run site cluster-autoscaler run
 help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
@@ -83,6 +85,12 @@ release-dry-run: ## Write dist/release: all files of a release, for PLATFORMS, w
 	@GOWORK=off $(GO) run -C release ./cmd/release -output $(CURDIR)/dist/release -notes $(CURDIR)/dist/notes.md -source $(CURDIR) \
 		-version $(VERSION) -date $(DATE) $(foreach p,$(PLATFORMS),$(CURDIR)/$(call program,$(p)))
 
+# hugo is built from source the first time, which takes minutes.
+site: ## Write dist/site: the manual as web pages with search (VERSION=v0.2.0; VERSIONS=FILE names those published, newest first).
+	@rm -rf dist/site
+	@cd configs/site && GOWORK=off $(GO) run ./cmd/site -output $(CURDIR)/dist/site -version $(VERSION) -ref $(COMMIT) \
+		$(if $(VERSIONS),-versions $(abspath $(VERSIONS)))
+
 # All cloud providers are in it: minutes and some gigabytes of memory the first time.
 cluster-autoscaler: ## Build bin/cluster-autoscaler: a Cluster Autoscaler with evenkeel linked (RELEASE=1.36, else the newest).
 	@$(if $(RELEASE),$(if $(filter $(RELEASE),$(RELEASES)),$(call port,$(RELEASE)),echo "RELEASE=$(RELEASE): must be one of $(RELEASES), or empty for the newest" >&2; exit 2))
@@ -93,11 +101,11 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test image-test release-test chart-test mixin-test race worlds nightly e2e fuzz bench compare
+.PHONY: test image-test release-test chart-test mixin-test site-test race worlds nightly e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 	@cd release && GOWORK=off $(GO) test $(TESTFLAGS) ./...
-	@$(MAKE) mixin-test chart-test
+	@$(MAKE) mixin-test chart-test site-test
 	@$(foreach r,$(RELEASES),$(call port,$(r)) && (m=$(call linked,$(r)); . integrations/enter; $(GO) test $(TESTFLAGS) ./...) &&) :
 
 chart-test: ## Test the Helm chart: its suites, what it refuses, its objects against Kubernetes 1.33 to 1.36, and the manifests made from it.
@@ -105,6 +113,9 @@ chart-test: ## Test the Helm chart: its suites, what it refuses, its objects aga
 
 mixin-test: ## Test the rules for Prometheus and the dashboards: play series against each alert, and compare with the pages about metrics and alerts.
 	@cd configs/mixin && GOWORK=off $(GO) test $(TESTFLAGS) ./...
+
+site-test: ## Test the web pages: links, headings, search in Chromium, versions, the same bytes twice.
+	@cd configs/site && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 
 image-test: ## Build image and release of the last commit in two clones, compare every byte, check the release, and run the image as the manifests do.
 	@cd release && GOWORK=off $(GO) test ./image -count=1 -timeout 30m $(TESTFLAGS) -run '^TestClones$$' -repository $(CURDIR)
@@ -165,6 +176,7 @@ lint: gofmt $(BIN)/golangci-lint ## Check format and run golangci-lint, vet incl
 	@cd release && GOWORK=off $(LINT)
 	@cd configs/charts && GOWORK=off $(LINT)
 	@cd configs/mixin && GOWORK=off $(LINT)
+	@cd configs/site && GOWORK=off $(LINT)
 
 gofmt:
 	@files=$$(gofmt -l .); \
@@ -204,7 +216,7 @@ $(BUF):
 verify: export GOWORK := off
 verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 	@$(call each,$(GO) mod tidy -diff)
-	@for m in tools release configs/charts configs/mixin e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	@for m in tools release configs/charts configs/mixin configs/site e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 	@state() { git diff; git ls-files -o --exclude-standard; }; \
 	mkdir -p $(BIN); state >$(BIN)/before; $(MAKE) generate && state >$(BIN)/after; \
 	diff $(BIN)/before $(BIN)/after || { echo "generated files were stale: commit what make generate wrote"; exit 1; }
@@ -215,6 +227,7 @@ vuln: ## Look for known vulnerabilities (asks vuln.go.dev).
 	@cd release && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
 	@cd configs/charts && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
 	@cd configs/mixin && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
+	@cd configs/site && GOWORK=off $(CURDIR)/$(BIN)/govulncheck ./...
 
 clean: ## Remove what was built.
 	@rm -rf $(BIN) dist
