@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !*started {
 		err = &usageError{err, fmt.Sprintf("see %q", cmd.CommandPath()+" --help")}
 	}
-	return report(stderr, err)
+	return report(stderr, cmd, err)
 }
 
 // A usageError is an error in flags or arguments.
@@ -93,7 +93,7 @@ func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 // report prints an error, one line for each problem, and returns its exit code.
-func report(stderr io.Writer, err error) int {
+func report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	var invalid *document.Invalid
 	var usage *usageError
 	switch {
@@ -104,7 +104,7 @@ func report(stderr io.Writer, err error) int {
 			hint := ""
 			var large *document.TooLarge
 			switch {
-			case errors.As(p.Err, &large):
+			case errors.As(p.Err, &large) && !large.Fixed && cmd.Flags().Lookup("max-file-size") != nil:
 				hint = " (--max-file-size raises it)"
 			case errors.Is(p.Err, document.ErrSnapshot):
 				hint = " (name it with --snapshot or, in a scenario, with snapshot)"

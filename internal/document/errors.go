@@ -63,6 +63,8 @@ var ErrSnapshot = errors.New("is a debugging snapshot of Cluster Autoscaler, not
 type TooLarge struct {
 	// Limit is in bytes.
 	Limit int64
+	// Fixed reports whether the limit is the same for all callers.
+	Fixed bool
 }
 
 func (e *TooLarge) Error() string {

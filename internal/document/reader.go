@@ -110,7 +110,7 @@ func (r *reader) next() {
 // checkSize refuses a document that is too large to be read as a whole.
 func (r *reader) checkSize(bytes int) error {
 	if r.MaxDocument > 0 && int64(bytes) > r.MaxDocument {
-		return &TooLarge{r.MaxDocument}
+		return &TooLarge{Limit: r.MaxDocument}
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type input struct {
 	plain  io.Reader // of from; nil before the first read
 	left   int64
 	limit  int64
+	fixed  bool  // the limit
 	ended  error // what ended the text
 	failed bool  // it could not be read, as opposed to what is wrong with it
 }
@@ -59,7 +60,7 @@ func (in *input) Read(p []byte) (n int, err error) {
 	var corrupt flate.CorruptInputError
 	switch {
 	case in.left < 0:
-		n, err = n-1, &TooLarge{in.limit}
+		n, err = n-1, &TooLarge{in.limit, in.fixed}
 	case errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF):
 		err = &syntaxError{detail: "is not a complete gzip file: " + err.Error()}
 	case err != nil && !errors.Is(err, io.EOF):
@@ -77,10 +78,7 @@ func (in *input) refuse(name string, document int, err error) error {
 	return &Invalid{[]Problem{{File: name, Document: document, Err: explainJSON(err, 0)}}}
 }
 
-// Text reads a text, which may be compressed with gzip, of at most so many bytes. The error may be a *TooLarge.
-func Text(r io.Reader, maxSize int64) ([]byte, error) { return io.ReadAll(newInput(r, maxSize)) }
-
-// Text reads an input of at most so many bytes, as the function Text does.
+// Text reads a text, which may be compressed with gzip, of at most so many bytes, a limit that no flag raises.
 func (open Open) Text(name string, maxSize int64) ([]byte, error) {
 	f, err := open(name)
 	if err != nil {
@@ -88,6 +86,7 @@ func (open Open) Text(name string, maxSize int64) ([]byte, error) {
 	}
 	defer f.Close()
 	in := newInput(f, maxSize)
+	in.fixed = true
 	text, err := io.ReadAll(in)
 	if err != nil {
 		return nil, in.refuse(Title(name), 0, err)

@@ -42,6 +42,7 @@ options: {balanceSimilarNodeGroups: false, expander: priority, priorities: {"10"
 	}
 	files := fstest.MapFS{
 		"scheduler.yaml": {Data: []byte(zoneByDefault)},
+		"large.yaml":     {Data: make([]byte, 2<<20)},
 		"two.yaml": {Data: []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: " +
 			"KubeSchedulerConfiguration\nprofiles: [{schedulerName: a}, {schedulerName: b}]\n")},
 		"pods.yaml": {Data: []byte(strings.Repeat(`apiVersion: v1
@@ -97,6 +98,7 @@ func TestDefaultSpreadConstraintsCountInScaleUp(t *testing.T) {
 func TestASchedulerConfigurationIsChecked(t *testing.T) {
 	for options, want := range map[string]string{
 		"two.yaml":      `spec.options.schedulerConfig: Invalid value: "two.yaml": invalid scheduler configuration: 2 profiles, want one`,
+		"large.yaml":    `spec.options.schedulerConfig: Invalid value: "large.yaml": larger than the limit of 1Mi`,
 		"missing.yaml":  `spec.options.schedulerConfig: Invalid value: "missing.yaml": no such file`,
 		"services.yaml": `spec.options.schedulerConfig: Invalid value: "services.yaml": invalid scheduler configuration`,
 		"[]": "spec.options.schedulerConfig: Invalid value: must be a KubeSchedulerConfiguration, or the " +

@@ -257,16 +257,13 @@ func (l *loader) readScheduler() error {
 	if given == nil {
 		return nil
 	}
-	config, problems := []byte(given.Object), len(l.problems)
+	config := []byte(given.Object)
 	var shown any = field.OmitValueType{}
 	if given.File != "" {
 		shown = given.File
-		err := l.reading(given.File, at, func(_ string, r io.Reader, _ bool) (err error) {
-			config, err = document.Text(r, maxSchedulerConfig)
-			return err
-		})
-		if err != nil || len(l.problems) > problems {
-			return err
+		var err error
+		if config, err = l.files.Open.Text(given.File, maxSchedulerConfig); err != nil {
+			return l.unread(given.File, at, err)
 		}
 	}
 	if err := predicates.CheckConfiguration(config); err != nil {
