@@ -37,10 +37,20 @@ func open(t *testing.T, page string, flags ...string) string {
 	files := http.FileServer(http.Dir(output(t)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
-		if r.URL.Path == "/favicon.ico" {
-			return
+		switch r.URL.Path {
+		case "/favicon.ico":
+		case "/v0.2.0/search.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			for _, name := range []string{filepath.Join(output(t), "v0.2.0", "search.js"), "testdata/keys.js"} {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = w.Write(text)
+			}
+		default:
+			files.ServeHTTP(w, r)
 		}
-		files.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	cmd := exec.CommandContext(t.Context(), browser, append([]string{
@@ -82,6 +92,16 @@ func TestSearch(t *testing.T) {
 			t.Error("the page does not say that nothing was found")
 		}
 	})
+}
+
+// TestSearchByKeyboard: a slash goes to the field, arrows go through what was found and back, and Escape ends the search. A script
+// in testdata presses the keys.
+func TestSearchByKeyboard(t *testing.T) {
+	printed := open(t, "index.html?keys", "--dump-dom")
+	const want = "query; zonal-shift.html; zonal-shift.html#try-it; zonal-shift.html; query; hidden"
+	if !strings.Contains(printed, "<title>"+want+"</title>") {
+		t.Errorf("the keys lead through %.200q, want %s", printed[strings.Index(printed, "<title>"):], want)
+	}
 }
 
 // TestThemes: the page follows the theme of the reader.
