@@ -11,9 +11,9 @@ import (
 // is a decision: who raises a number says in the commit what users get for it, and who makes a layer smaller
 // lowers its number.
 var budget = map[string]int{
-	"entry":      8200,
+	"entry":      8400,
 	"drivers":    34600,
-	"edges":      14900,
+	"edges":      15700,
 	"pipeline":   12800,
 	"decisions":  19000,
 	"arithmetic": 1950,

@@ -9,8 +9,8 @@
 // nothing.
 //
 // Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands between an
-// unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API server, and sidecar/statuspage
-// shows its state. balancer/reconcile reads what the targets of a Balancer have and writes what they are to have.
+// unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API server.
+// balancer/reconcile reads what the targets of a Balancer have and writes what they are to have.
 // workloadspread/reconcile orders and moves the pods of the workloads of WorkloadSpreads, and deletioncost/reconcile
 // writes the deletion costs of those that ask for them. federation/reconcile does the same in the member clusters of
 // FederatedReplicaSets; federation/members keeps a connection to each member cluster, and knows what runs there and

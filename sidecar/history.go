@@ -11,7 +11,7 @@ import (
 
 // How many decisions are kept for the status page, and how many of those that granted an increase in
 // full, which are kept longer.
-const maxDecisions, maxInFull = 50, 10
+const maxDecisions, maxInFull = 100, 10
 
 // history is what was decided last.
 type history struct {

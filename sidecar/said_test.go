@@ -58,7 +58,7 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 	s := ten()
 	registry, metrics := metered(t)
 	s.sidecar.Metrics, s.sidecar.Recorder = metrics, events
-	for i := range 40 { // one pod each that needs a node
+	for i := range 80 { // one pod each that needs a node
 		s.batches = append(s.batches, batch{At: 20*time.Minute + time.Duration(i)*2*time.Minute, Pods: podsOf(fmt.Sprintf("later-%d", i), 1, 1)})
 	}
 	w := newHarness(t, s)
@@ -85,7 +85,7 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 		t.Errorf("%v uneven nodes of the set, the status has %d", n, apart)
 	}
 	w.journal.err = nil
-	w.settle(2 * time.Hour)
+	w.settle(4 * time.Hour)
 	if n := value(t, registry, "full_grants_total"); n != grants {
 		t.Errorf("%v grants in full, %v before", n, grants)
 	}

@@ -26,7 +26,7 @@ type Status struct {
 	Uneven      []UnevenStatus       `json:"uneven,omitempty"`      // sets that are not level, by name
 	Withheld    *WithheldStatus      `json:"withheld,omitempty"`    // what the last loop asked for and did not get
 	ZonalShift  *ZonalShiftStatus    `json:"zonalShift,omitempty"`  // zones that are shifted away
-	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
+	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 100
 	InFull      []Decision           `json:"inFull,omitempty"`      // the last increases granted in full instead of split, at most 10
 	Apart       []ApartStatus        `json:"apart,omitempty"`       // nearly similar groups and what keeps them apart
 	Warnings    []string             `json:"warnings,omitempty"`    // what somebody should look at

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
-	"github.com/evenkeel/evenkeel/sidecar/statuspage"
 	"github.com/evenkeel/evenkeel/steering"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -141,12 +139,12 @@ func (s *session) follow(ctx context.Context, report func(source string, marks [
 	return err
 }
 
-// web has the options of the pages.
-func (s *session) web(status func() steering.Status) (serving.HTTPOptions, error) {
+// web has the options of the pages of a server of that name.
+func (s *session) web(name string, status func() steering.Status) (serving.HTTPOptions, error) {
 	web := serving.HTTPOptions{
 		Plaintext: s.plaintext.allows(metricsListener), Ready: s.ready, Gatherer: s.registry, Metrics: s.metrics, Grace: s.grace,
-		Handlers: map[string]http.Handler{"/status": statuspage.New(status)},
 	}
+	serveStatus(&web, func() any { return autoscalerStatusOf(name, checksOf(s.ready), status()) })
 	return web, s.pages.guard(&web, s.config, s.log)
 }
 

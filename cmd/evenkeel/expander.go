@@ -109,7 +109,7 @@ func (o *expanderOptions) run(ctx context.Context, log logr.Logger) error {
 		if err := s.follow(ctx, e.Shift); err != nil {
 			return err
 		}
-		web, err := s.web(e.Status)
+		web, err := s.web("expander", e.Status)
 		if err != nil {
 			return err
 		}

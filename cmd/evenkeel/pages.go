@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net"
 	"time"
 
@@ -87,12 +86,11 @@ func (o *pageFlags) guard(web *serving.HTTPOptions, config *rest.Config, log log
 	return nil
 }
 
-// listen opens the listeners of the pages; there are none if the flags are empty.
+// listen opens the listeners of the pages; there are none if the flags are empty. A certificate has a check in web.Ready.
 func (o *pageFlags) listen(ctx context.Context, web serving.HTTPOptions, to *listeners) error {
 	if o.address != "" {
 		var page *serving.HTTPServer // before it starts serving
 		if o.files.Cert != "" {
-			web.Ready = maps.Clone(web.Ready)
 			web.Ready["metrics-certificate"] = func() error { return page.Problem() }
 		}
 		var err error

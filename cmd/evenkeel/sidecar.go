@@ -182,7 +182,7 @@ func (o *sidecarOptions) openRecord(s *session) ([]grpc.ServerOption, error) {
 }
 
 func (o *sidecarOptions) serve(ctx context.Context, s *session, balancer *sidecar.Sidecar, recorded []grpc.ServerOption) error {
-	web, err := s.web(balancer.Status)
+	web, err := s.web("sidecar", balancer.Status)
 	if err != nil {
 		return err
 	}

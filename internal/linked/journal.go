@@ -10,12 +10,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // remembered is how many splits, and how many rounds of scale-down, a journal keeps.
-const remembered = 50
+const remembered = page.MaxDecisions
 
 // Reasons of a nodeDecision.
 const (
@@ -133,6 +134,7 @@ type Recorder interface {
 // use.
 type Journal struct {
 	clock clock.PassiveClock
+	page  *page.Page
 
 	mu       sync.Mutex
 	recorder Recorder // nil: events are not written
@@ -143,7 +145,9 @@ type Journal struct {
 // NewJournal returns an empty journal, which counts where nobody looks and writes no events until
 // WriteEvents is called.
 func NewJournal(clock clock.PassiveClock) *Journal {
-	return &Journal{clock: clock, metrics: NewMetrics(nil)}
+	j := &Journal{clock: clock, metrics: NewMetrics(nil)}
+	j.page = page.New(func() any { return j.remembers().status(j.clock.Now().UTC()) })
+	return j
 }
 
 // WriteEvents makes the journal write further decisions as events.

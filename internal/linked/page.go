@@ -2,9 +2,12 @@ package linked
 
 import (
 	"cmp"
+	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
+	"github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -12,6 +15,7 @@ import (
 // pageStatus is all that the page shows. As JSON it is for programs; every list is in a stable
 // order and never null.
 type pageStatus struct {
+	page.Common
 	Time         time.Time            `json:"time"`
 	Compared     *pageComparison      `json:"compared,omitempty"` // missing until node groups were compared first
 	Sets         []pageSet            `json:"sets"`               // all sets, also those of one group
@@ -52,12 +56,18 @@ type pageScaleDown struct {
 	Rounds  []shrinkDecision `json:"rounds"`        // that removed nodes or let others wait than before; newest first
 }
 
+// ServeHTTP shows which node groups are similar and how large they are, why others are not and what would join them, what was
+// decided lately, and what is held back: as a page, as JSON, or as events.
+func (j *Journal) ServeHTTP(w http.ResponseWriter, r *http.Request) { j.page.ServeHTTP(w, r) }
+
 // status turns what is remembered into what is shown.
 func (h history) status(now time.Time) pageStatus {
 	s := pageStatus{
 		Time: now, Sets: []pageSet{}, Incomparable: problems(h.compared.Failed), Splits: []splitDecision{},
 		ScaleDown: pageScaleDown{Time: h.last.Time, Waiting: shownNodes(h.last.Waiting), Rounds: []shrinkDecision{}},
+		Common:    page.Common{Server: "cluster-autoscaler", Checks: []page.Check{}, Advice: []page.Advice{}},
 	}
+	s.Held = h.held(s.ScaleDown.Waiting)
 	if d := h.shift; len(d.Shifted)+len(d.Ignored) > 0 {
 		s.ZonalShift = &pageZonalShift{append([]zonalshift.Shifted{}, d.Shifted...), append([]zonalshift.Ignored{}, d.Ignored...)}
 	}
@@ -82,6 +92,35 @@ func (h history) status(now time.Time) pageStatus {
 		}
 	}
 	return s
+}
+
+// held is what is held back: groups in zones that are shifted away, groups whose size is not known, and nodes that may go and
+// wait.
+func (h history) held(waiting []nodeDecision) []page.Held {
+	out := []page.Held{}
+	for _, zone := range h.shift.Shifted {
+		for _, group := range zone.Groups {
+			out = append(out, page.Held{What: group, Since: zone.Since, Why: fmt.Sprintf("does not grow: %s is shifted away", zone.Domain)})
+		}
+	}
+	for _, p := range problems(h.sizes.Failed) {
+		out = append(out, page.Held{What: p.Group, Why: "takes no part in splits: " + p.Error})
+	}
+	for _, d := range waiting {
+		out = append(out, page.Held{What: d.Node, Since: d.Since, Why: "is not removed: " + d.why()})
+	}
+	return out
+}
+
+// why says why a node waits.
+func (d nodeDecision) why() string {
+	switch d.Reason {
+	case reasonLevel:
+		return d.Behind + " shrinks first"
+	case reasonLimit:
+		return "as many as may go at once go"
+	}
+	return d.Reason
 }
 
 func shownSet(set []string, sizes sizeReading) pageSet {

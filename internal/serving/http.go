@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net"
 	"net/http"
@@ -53,6 +54,9 @@ type HTTPOptions struct {
 	// Protect wraps /metrics and Handlers in an authorization check; nil means that there is none.
 	// Probes never have one.
 	Protect func(http.Handler) http.Handler
+	// Ending is called once when the end begins, before the drain: what answers for long, such as a stream, must end. Nil
+	// means that nothing does.
+	Ending func()
 	// Metrics says when the certificate expires; nil means that nothing does.
 	Metrics *Metrics
 	// Name identifies the listener in Metrics; empty means http.
@@ -79,6 +83,7 @@ type HTTPServer struct {
 	tls      *Certificates // nil without TLS
 	grace    time.Duration
 	drain    time.Duration
+	ending   func()
 	draining atomic.Bool
 	clock    clock.WithTicker
 }
@@ -103,7 +108,7 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 	bounded := &gate{Listener: listener, maxAdmitted: o.Connections, maxWaiting: o.Connections / 4}
 	s := &HTTPServer{
 		listener: bounded, address: listener.Addr().String(), tls: loaded,
-		grace: cmp.Or(o.Grace, DefaultGrace), drain: o.Drain, clock: o.Clock,
+		grace: cmp.Or(o.Grace, DefaultGrace), drain: o.Drain, ending: o.Ending, clock: o.Clock,
 	}
 	if loaded != nil {
 		s.listener = tls.NewListener(bounded, loaded.server("http/1.1"))
@@ -204,6 +209,9 @@ func (s *HTTPServer) Run(ctx context.Context) error {
 		return ended(err)
 	case <-ctx.Done():
 	}
+	if s.ending != nil {
+		s.ending()
+	}
 	if s.drain > 0 {
 		s.draining.Store(true)
 		drained := s.clock.NewTimer(s.drain)
@@ -247,6 +255,22 @@ func (g *gate) follow() func(net.Conn, http.ConnState) {
 	}
 }
 
+// Results makes checks in the order of their names, as /healthz and /readyz do, and says on one line what is wrong; empty
+// if nothing is.
+func Results(checks map[string]func() error) iter.Seq2[string, string] {
+	return func(yield func(name, problem string) bool) {
+		for _, name := range slices.Sorted(maps.Keys(checks)) {
+			problem := ""
+			if err := checks[name](); err != nil {
+				problem = cmp.Or(strings.Join(strings.Fields(err.Error()), " "), "failed")
+			}
+			if !yield(name, problem) {
+				return
+			}
+		}
+	}
+}
+
 // checks answers with what its checks say.
 type checks struct {
 	name string
@@ -257,10 +281,10 @@ type checks struct {
 func (c checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var lines strings.Builder
 	failed := false
-	for _, name := range slices.Sorted(maps.Keys(c.all)) {
-		if err := c.all[name](); err != nil {
+	for name, problem := range Results(c.all) {
+		if problem != "" {
 			failed = true
-			fmt.Fprintf(&lines, "[-]%s failed: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
+			fmt.Fprintf(&lines, "[-]%s failed: %s\n", name, problem)
 		} else {
 			fmt.Fprintf(&lines, "[+]%s ok\n", name)
 		}

@@ -1,4 +1,4 @@
-package statuspage_test
+package page_test
 
 import (
 	"encoding/json"
@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/sidecar/statuspage"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -24,9 +24,20 @@ var update = flag.Bool("update", false, "write the golden files")
 
 var now = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
+// state is that of a sidecar.
+type state struct {
+	page.Common
+	steering.Status
+}
+
 // busy has something of everything.
-func busy() steering.Status {
-	return steering.Status{
+func busy() state {
+	common := page.Common{
+		Server: "sidecar", Checks: []page.Check{{Name: "cloud", Problem: "no answer"}, {Name: "nodes"}},
+		Held:   []page.Held{{What: "m-b", Why: "does not grow", Since: now.Add(-time.Minute)}},
+		Advice: []page.Advice{page.Advise("EvenkeelNotSteering", "why")},
+	}
+	return state{common, steering.Status{
 		Time: now, Mode: "Steering", Ready: true, Autoscaler: "process first seen at 11:00:00",
 		LastRefresh: now.Add(-4 * time.Second), RefreshTook: "120ms", Journal: "ConfigMap kube-system/evenkeel-journal",
 		Groups: []steering.GroupStatus{
@@ -60,24 +71,24 @@ func busy() steering.Status {
 		Warnings: []string{"Cluster Autoscaler balances, too: pass --balance-similar-node-groups=false"},
 		Suggestion: &nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"}, Sets: 1,
 			Joined: [][]string{{"m-a", "m-b", "x"}}},
-	}
+	}}
 }
 
-func ask(t *testing.T, status steering.Status, method, target, accept string) *httptest.ResponseRecorder {
+func ask(t *testing.T, status state, method, target, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody)
 	if accept != "" {
 		request.Header.Set("Accept", accept)
 	}
 	response := httptest.NewRecorder()
-	statuspage.New(func() steering.Status { return status }).ServeHTTP(response, request)
+	page.New(func() any { return status }).ServeHTTP(response, request)
 	return response
 }
 
 func TestPages(t *testing.T) {
-	starting := steering.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal cannot be kept",
-		NotReady: "the backend does not answer"}
-	for name, status := range map[string]steering.Status{"busy": busy(), "starting": starting} {
+	starting := state{page.Common{Server: "expander"}, steering.Status{Time: now, Mode: "PassThrough",
+		ModeReason: "the journal cannot be kept", NotReady: "the backend does not answer", Decisions: []steering.Decision{}}}
+	for name, status := range map[string]state{"busy": busy(), "starting": starting} {
 		for _, format := range []string{"html", "json"} {
 			got := ask(t, status, http.MethodGet, "/status?format="+format, "").Body.Bytes()
 			golden := filepath.Join("testdata", name+"."+format)
@@ -101,7 +112,7 @@ func TestPages(t *testing.T) {
 func TestJSONIsTheStatus(t *testing.T) {
 	status := busy()
 	status.Apart = nil // differences are only written
-	var got steering.Status
+	var got state
 	if err := json.Unmarshal(ask(t, status, http.MethodGet, "/?format=json", "").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +137,7 @@ func TestFormats(t *testing.T) {
 		{"GET", "/status", ";;;,q=,\x00", 200, asHTML},
 		{"GET", "/status?format=json", "text/html", 200, asJSON},
 		{"GET", "/status?format=html", "application/json", 200, asHTML},
+		{"HEAD", "/status", "text/event-stream", 200, "text/event-stream"},
 		{"HEAD", "/status", "", 200, asHTML},
 		{"GET", "/status?format=xml", "", 400, "text/plain; charset=utf-8"},
 		{"POST", "/status", "", 405, "text/plain; charset=utf-8"},
@@ -148,7 +160,7 @@ func TestEverythingIsEscaped(t *testing.T) {
 	status := busy()
 	poisoned := poison(reflect.ValueOf(&status).Elem(), markup)
 	text := ask(t, status, http.MethodGet, "/status", "").Body.String()
-	if strings.Contains(text, "<script") || strings.Contains(text, markup) {
+	if strings.Contains(text, "<script>alert") || strings.Contains(text, markup) {
 		t.Error("markup gets through")
 	}
 	// Sets are recognized by their groups, and NotReady is not shown while ready.
@@ -184,7 +196,7 @@ func poison(v reflect.Value, text string) (count int) {
 // TestNaturalOrder: numbers in the names of sets and groups are compared by their values, also where
 // the first name of a set by the alphabet is not its first by number.
 func TestNaturalOrder(t *testing.T) {
-	var status steering.Status
+	status := state{Status: steering.Status{Mode: "Steering"}}
 	for _, g := range [][2]string{{"ng-10", "ng-10"}, {"ng-2", "ng-10"}, {"ng-3", "ng-3"}, {"ng-03", "ng-3"}, {"pool", ""},
 		{"ng-20-b", "ng-100-a"}, {"ng-100-a", "ng-100-a"}, {"ng", ""}} {
 		status.Groups = append(status.Groups, steering.GroupStatus{Name: g[0], Set: g[1]})
@@ -202,16 +214,16 @@ func TestNaturalOrder(t *testing.T) {
 }
 
 func ExampleNew() {
-	page := httptest.NewServer(statuspage.New(func() steering.Status {
-		return steering.Status{Time: now, Mode: "Steering", Ready: true}
+	server := httptest.NewServer(page.New(func() any {
+		return page.Common{Server: "expander", Held: []page.Held{{What: "m-a", Why: "backed off"}}}
 	}))
-	defer page.Close()
-	response, err := http.Get(page.URL + "?format=json")
+	defer server.Close()
+	response, err := http.Get(server.URL + "?format=json")
 	if err != nil {
 		panic(err)
 	}
 	defer response.Body.Close()
-	var status steering.Status
-	fmt.Println(json.NewDecoder(response.Body).Decode(&status), status.Mode, status.Ready)
-	// Output: <nil> Steering true
+	var shown page.Common
+	fmt.Println(json.NewDecoder(response.Body).Decode(&shown), shown.Server, shown.Held[0].Why)
+	// Output: <nil> expander backed off
 }
