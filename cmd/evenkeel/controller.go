@@ -116,7 +116,7 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 			": spread, zone or none")
 	f.Float64Var(&o.deletion.WritesPerSecond, "deletion-cost-qps", deletion.DefaultWritesPerSecond,
 		"number of deletion costs that are written per second")
-	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
+	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz, /metrics and /status")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS and authorization on addresses other than loopback")
 	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long reconciliations in progress may take to finish at shutdown")
 	o.log.addTo(f)
@@ -239,6 +239,7 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 		Plaintext: o.plaintext, Gatherer: controller.Gatherer(registry), Metrics: metrics,
 		Health: map[string]func() error{"passes": m.Healthy}, Ready: map[string]func() error{"caches": m.Ready},
 	}
+	serveStatus(&web, func() any { return controllerStatusOf(checksOf(web.Ready), m.Status(), time.Now().UTC()) })
 	if err := o.pages.guard(&web, config, log); err != nil {
 		return err
 	}

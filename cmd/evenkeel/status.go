@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evenkeel/evenkeel/internal/controller"
 	statuspage "github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/steering"
@@ -47,6 +48,30 @@ func autoscalerStatusOf(server string, checks []statuspage.Check, s steering.Sta
 	s.Decisions = append([]steering.Decision{}, s.Decisions...)
 	advice := append(adviceOfChecks(checks), adviceOf(server, &s)...)
 	return autoscalerStatus{statuspage.Common{Server: server, Checks: checks, Held: heldGroups(&s), Advice: advice}, s}
+}
+
+// controllerStatus is the state of the controllers.
+type controllerStatus struct {
+	statuspage.Common
+	Time     time.Time `json:"time"`
+	Ready    bool      `json:"ready"`
+	NotReady string    `json:"notReady,omitempty"`
+	controller.Status
+}
+
+func controllerStatusOf(checks []statuspage.Check, s controller.Status, now time.Time) controllerStatus {
+	problems := statuspage.Problems(checks)
+	held := []statuspage.Held{}
+	for _, c := range s.Controllers {
+		if c.Waiting != "" {
+			held = append(held, statuspage.Held{What: "controller " + c.Name, Why: "does not run: " + c.Waiting})
+		}
+	}
+	if s.Watches != "" {
+		held = append(held, statuspage.Held{What: "caches", Why: "are outdated: " + s.Watches})
+	}
+	common := statuspage.Common{Server: "controller", Checks: checks, Held: held, Advice: adviceOfChecks(checks)}
+	return controllerStatus{common, now, problems == "", problems, s}
 }
 
 // heldGroups are the groups that do not grow or shrink, and the pods that wait.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/internal/controller"
 	statuspage "github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/steering"
@@ -68,6 +69,9 @@ func TestPageAndProbeAgree(t *testing.T) {
 		"sidecar": func(c []statuspage.Check) any {
 			return autoscalerStatusOf("sidecar", c, steering.Status{Time: time.Now(), Mode: "Steering"})
 		},
+	}
+	servers["controller"] = func(c []statuspage.Check) any {
+		return controllerStatusOf(c, controller.Status{Identity: "a"}, time.Now())
 	}
 	passes := func() error { return nil }
 	all := map[string]func() error{"cloud": passes, "nodes": passes, "provider-certificate": passes, "caches": passes}
@@ -175,5 +179,31 @@ func TestHeldBackAndAdvice(t *testing.T) {
 	}
 	if quiet := autoscalerStatusOf("sidecar", nil, steering.Status{Mode: "Steering", Journal: "kept"}); len(quiet.Held)+len(quiet.Advice) > 0 {
 		t.Errorf("held %v, advice %v of a server that is well", quiet.Held, quiet.Advice)
+	}
+}
+
+// The page of the controllers says which of them do not run and why, what is outdated, and what they decided.
+func TestPageOfControllers(t *testing.T) {
+	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	s := controller.Status{
+		Identity: "host_1", Leading: true, Controllers: []controller.Running{{Name: "balancer"}, {Name: "members", Waiting: "not <installed>"}},
+		Watches: "the watch of pods has failed", Decisions: []controller.Decision{
+			{Time: now, Call: "Rescaled", Object: "Balancer shop/web", Reason: "from 3 to 4 replicas"},
+			{Time: now, Call: "Lost", Object: "MemberCluster b", Reason: "no answer", Warning: true},
+		},
+	}
+	checks := map[string]func() error{"caches": func() error { return errors.New("not filled") }}
+	shown, html, _, _ := pageAndProbe(t, checks, func(c []statuspage.Check) any { return controllerStatusOf(c, s, now) })
+	for _, want := range []string{
+		"<h1>evenkeel controller</h1>", "<code>host_1</code>, leads", "<code>members</code> <span class=\"bad\">does not run: not &lt;installed&gt;",
+		"<td><code>controller members</code></td>", "are outdated: the watch of pods has failed", "#evenkeelcontrollerdoesnotlead",
+		"<td>Rescaled</td><td><code>Balancer shop/web</code></td>", "<td><span class=\"bad\">no answer</span>",
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if held, _ := shown["held"].([]any); len(held) != 2 || shown["leading"] != true {
+		t.Errorf("JSON is %v", shown)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ type Manager struct {
 	lease   *lease // nil without leader election
 	watches *watches
 	waiting *waiting
+	decided *decided
+	names   []string // of the controllers
 }
 
 // New returns a Manager for the API server of config and sets the controllers up. It may ask the
@@ -38,7 +41,7 @@ func New(config *rest.Config, controllers []Controller, o Options) (*Manager, er
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	m := &Manager{options: o, watches: newWatches()}
+	m := &Manager{options: o, watches: newWatches(), decided: &decided{clock: clock.RealClock{}}}
 	if err := m.build(unlimited(config), controllers); err != nil {
 		return nil, err
 	}
@@ -67,6 +70,7 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 			return fmt.Errorf("two controllers have the name %q", c.Name())
 		}
 		named[c.Name()] = true
+		m.names = append(m.names, c.Name())
 	}
 	ready, waiting, err := m.split(controllers)
 	if err != nil {
@@ -74,7 +78,7 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 	}
 	m.waiting = waiting
 	for _, c := range ready {
-		if err := c.SetupWithManager(m.manager); err != nil {
+		if err := c.SetupWithManager(remembering{m.manager, m.decided}); err != nil {
 			return fmt.Errorf("setting up controller %s: %w", c.Name(), err)
 		}
 	}

@@ -132,7 +132,7 @@ func (w *waiting) Start(ctx context.Context) error {
 		}
 		for _, c := range slices.Clone(w.left) {
 			if w.manager.lacks(ctx, c) == nil && ctx.Err() == nil {
-				if err := c.SetupWithManager(w.manager.manager); err != nil {
+				if err := c.SetupWithManager(remembering{w.manager.manager, w.manager.decided}); err != nil {
 					return fmt.Errorf("setting up controller %s: %w", c.Name(), err)
 				}
 				w.started(c)
