@@ -52,8 +52,8 @@ func (w *federation) sizedByOthers(ctx context.Context, t *testing.T) {
 		}
 		return s.unsettled(ctx, t, "SecondWriter", "berlin: something else also writes its Deployment")
 	})
-	// Twice, and again where a pass has not read yet what the one before has stored.
-	if n := writes("berlin"); n > 4 {
+	// Twice, and again for each pass that has not read yet what the one before has stored: on a busy machine that is a few.
+	if n := writes("berlin"); n > 6 {
 		t.Errorf("it was put right %d times before it was left alone", n)
 	}
 	s.until(ctx, t, "what it wants runs beside the shares of the others", func() bool {
@@ -62,7 +62,7 @@ func (w *federation) sizedByOthers(ctx context.Context, t *testing.T) {
 	})
 	s.until(ctx, t, "it is put right when its pause is over", func() bool { sizes, _ := s.sizes(ctx); return sizes[1] == 10 })
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
-	if a, b, c := writes("amsterdam"), writes("berlin"), writes("cork"); a != 0 || b > 6 || c != 0 {
+	if a, b, c := writes("amsterdam"), writes("berlin"), writes("cork"); a != 0 || b > 9 || c != 0 {
 		t.Errorf("the local objects were written %d, %d and %d times", a, b, c)
 	}
 	s.bounds(t, "sized by others", 30, 80)
