@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -108,14 +106,4 @@ func TestFilesThatAreReadAgainAreNoPipes(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d; stderr: %s", args, code, exitUsage, &stderr)
 		}
 	}
-}
-
-// pipe makes a named pipe.
-func pipe(t *testing.T) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
