@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-var inRepository = regexp.MustCompile(`^https://github.com/evenkeel/evenkeel/(?:blob|tree)/0123abcd/([^#]*)`)
+var inRepository = regexp.MustCompile(`^https://github\.com/evenkeel/evenkeel/(?:blob|tree)/0123abcd/([^#]*)`)
 
 // made is the folder of a site that is built once for all tests.
 var (
