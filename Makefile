@@ -28,7 +28,7 @@ RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
 RACE    ?= ./balancer/reconcile/... ./cloudprovider/... ./deletioncost/reconcile/... ./expander/grpcexpander/... ./fake/... \
 	./federation/join/... ./federation/members/... ./federation/reconcile/... ./internal/controller/... ./internal/fakecloud/... \
-	./internal/linked/... ./internal/provisioning/... ./internal/serving/... ./internal/webhooks/... ./sidecar/cluster/... \
+	./internal/linked/... ./internal/page/... ./internal/provisioning/... ./internal/serving/... ./internal/webhooks/... ./sidecar/cluster/... \
 	./workloadspread/admission/... ./workloadspread/reconcile/... ./workloadspread/store/...
 # Tests of packages that mostly compute: those that share something between goroutines.
 RACETESTS ?= ^Test(CheckerMayBeShared|QuestionsEnd|SteeringServed|ExpanderAlone|TheCloudIsSlow|TheJournalIs|ARequestTimesOut|AnIncrease|TheLeaderMoves|OneGroupDoesNotAnswer|TheSidecarIs|ProvisioningRequests|Detection|TheExpander)

@@ -144,7 +144,7 @@ func (s *session) web(name string, status func() steering.Status) (serving.HTTPO
 	web := serving.HTTPOptions{
 		Plaintext: s.plaintext.allows(metricsListener), Ready: s.ready, Gatherer: s.registry, Metrics: s.metrics, Grace: s.grace,
 	}
-	serveStatus(&web, func() any { return autoscalerStatusOf(name, checksOf(s.ready), status()) })
+	serveStatus(&web, func() any { return autoscalerStatusOf(name, !s.noCluster, checksOf(s.ready), status()) })
 	return web, s.pages.guard(&web, s.config, s.log)
 }
 

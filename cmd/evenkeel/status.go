@@ -39,7 +39,8 @@ type autoscalerStatus struct {
 	steering.Status
 }
 
-func autoscalerStatusOf(server string, checks []statuspage.Check, s steering.Status) autoscalerStatus {
+// autoscalerStatusOf is the state of the server of that name; without a cluster it reads no status of Cluster Autoscaler.
+func autoscalerStatusOf(server string, cluster bool, checks []statuspage.Check, s steering.Status) autoscalerStatus {
 	s.NotReady = statuspage.Problems(checks)
 	s.Ready = s.NotReady == ""
 	// Programs need not tell an empty list from none.
@@ -47,6 +48,9 @@ func autoscalerStatusOf(server string, checks []statuspage.Check, s steering.Sta
 	s.Sets = append([][]string{}, s.Sets...)
 	s.Decisions = append([]steering.Decision{}, s.Decisions...)
 	advice := append(adviceOfChecks(checks), adviceOf(server, &s)...)
+	if server == "expander" && cluster && s.LastRefresh.IsZero() {
+		advice = append(advice, statuspage.Advise("EvenkeelExpanderStatusOld", "the status of Cluster Autoscaler is not known"))
+	}
 	return autoscalerStatus{statuspage.Common{Server: server, Checks: checks, Held: heldGroups(&s), Advice: advice}, s}
 }
 
@@ -130,7 +134,6 @@ func adviceOf(server string, s *steering.Status) (out []statuspage.Advice) {
 		advise(beside && g.Problem != "", "EvenkeelNodeGroupUnreadable", "there is a problem with "+g.Name)
 	}
 	advise(s.Plan != nil && s.Time.Sub(s.Plan.Since) > longPlan, "EvenkeelPlanNotFinishing", "a split does not end")
-	advise(!beside && s.LastRefresh.IsZero(), "EvenkeelExpanderStatusOld", "the status of Cluster Autoscaler is not known")
 	advise(!beside && len(s.Decisions) > 0 && s.Decisions[0].Error != "", "EvenkeelExpanderFails", "the last answer was an error")
 	return out
 }

@@ -64,10 +64,10 @@ func readAll(t *testing.T, response *http.Response) string {
 func TestPageAndProbeAgree(t *testing.T) {
 	servers := map[string]func([]statuspage.Check) any{
 		"expander": func(c []statuspage.Check) any {
-			return autoscalerStatusOf("expander", c, steering.Status{Time: time.Now(), Mode: "Steering"})
+			return autoscalerStatusOf("expander", true, c, steering.Status{Time: time.Now(), Mode: "Steering"})
 		},
 		"sidecar": func(c []statuspage.Check) any {
-			return autoscalerStatusOf("sidecar", c, steering.Status{Time: time.Now(), Mode: "Steering"})
+			return autoscalerStatusOf("sidecar", true, c, steering.Status{Time: time.Now(), Mode: "Steering"})
 		},
 	}
 	servers["controller"] = func(c []statuspage.Check) any {
@@ -150,7 +150,7 @@ func TestHeldBackAndAdvice(t *testing.T) {
 		Withheld: &steering.WithheldStatus{Nodes: 4, Pods: 9, Sets: []string{"a", "c"}}, Decisions: []steering.Decision{{Error: "no"}},
 	}
 	var held, advised []string
-	for _, h := range autoscalerStatusOf("sidecar", failed, s).Held {
+	for _, h := range autoscalerStatusOf("sidecar", true, failed, s).Held {
 		held = append(held, h.What+" "+h.Why)
 	}
 	want := "a does not grow, backed off: out of stock; b does not grow: zone b; c does not shrink below 3: level; " +
@@ -163,7 +163,7 @@ func TestHeldBackAndAdvice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, server := range []string{"sidecar", "expander"} {
-		for _, a := range autoscalerStatusOf(server, failed, s).Advice {
+		for _, a := range autoscalerStatusOf(server, true, failed, s).Advice {
 			advised = append(advised, strings.TrimPrefix(a.Runbook, "Evenkeel"))
 			if !strings.Contains(string(runbook), "\n### "+a.Runbook+"\n") || !strings.HasSuffix(a.URL, "runbook.md#"+strings.ToLower(a.Runbook)) {
 				t.Errorf("the runbook has no entry %s, %s", a.Runbook, a.URL)
@@ -177,8 +177,11 @@ func TestHeldBackAndAdvice(t *testing.T) {
 			t.Errorf("%s is not advised: %q", entry, advised)
 		}
 	}
-	if quiet := autoscalerStatusOf("sidecar", nil, steering.Status{Mode: "Steering", Journal: "kept"}); len(quiet.Held)+len(quiet.Advice) > 0 {
-		t.Errorf("held %v, advice %v of a server that is well", quiet.Held, quiet.Advice)
+	for _, server := range []string{"sidecar", "expander"} {
+		quiet := autoscalerStatusOf(server, false, nil, steering.Status{Mode: "Steering", Journal: "kept"})
+		if len(quiet.Held)+len(quiet.Advice) > 0 {
+			t.Errorf("held %v, advice %v of a %s that is well", quiet.Held, quiet.Advice, server)
+		}
 	}
 }
 
