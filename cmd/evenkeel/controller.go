@@ -248,10 +248,10 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	if hooks.served() {
 		web.Ready["webhooks"] = hooks.ready
 	}
-	if err := o.pages.listen(ctx, web, &servers); err != nil {
+	if err := hooks.listen(ctx, registry, metrics, &servers); err != nil {
 		return err
 	}
-	if err := hooks.listen(ctx, registry, metrics, &servers); err != nil {
+	if err := o.pages.listen(ctx, web, &servers); err != nil {
 		return err
 	}
 	log.Info("Controllers begin", append([]any{"controllers", o.controllers}, servers.addresses...)...)
