@@ -14,7 +14,7 @@ import (
 )
 
 // AtStart loads a scenario and returns what its first round sees. It holds pods that count alike on their nodes as one, unless
-// some may be preempted: then it matters which.
+// some may be preempted: then it matters which. So are pods of daemon sets that the files lack.
 func AtStart(ctx context.Context, d *document.Document, files Files) (*Moment, error) {
 	moment, err := atStart(ctx, d, files, true)
 	if errors.Is(err, errPreempts) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,10 @@ func TestAtStartSeesWhatAFirstRoundSees(t *testing.T) {
 			text.WriteString("---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: x, namespace: default}\n" +
 				"spec: {minAvailable: 2, selector: {matchLabels: {app: x}}}\n")
 		}
+		if rapid.Bool().Draw(t, "daemon set") {
+			text.WriteString("---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: agent, namespace: default}\n" +
+				"spec: {template: {spec: {priority: 9, " + requests + "}}}\n")
+		}
 		seen := func(see func(*document.Document, simulate.Files) (*simulate.Moment, error)) string {
 			moment, err := see(dumpOf(t, text.String()))
 			if err != nil {
@@ -151,7 +156,7 @@ func TestAtStartSeesWhatAFirstRoundSees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return string(out)
+			return regexp.MustCompile(`"(agent|x|y)-n\d"`).ReplaceAllString(string(out), `"$1"`) // pods of daemon sets
 		}
 		want := seen(func(d *document.Document, files simulate.Files) (*simulate.Moment, error) {
 			setup, err := simulate.Load(d, files)

@@ -18,10 +18,12 @@ type daemonController struct {
 	// derived are those of pods whose daemon sets are known only from such pods: the nodes on which
 	// they run at the start are known, and so are the groups.
 	derived []bool
+	// shared says that one pod of each set, named after it, stands for those on all nodes: see AtStart.
+	shared bool
 }
 
 func newDaemonController(checker *predicates.Checker, setup *Setup) *daemonController {
-	d := &daemonController{checker: checker, onGroup: map[string][]bool{}}
+	d := &daemonController{checker: checker, onGroup: map[string][]bool{}, shared: setup.alike.number > 0}
 	for _, set := range setup.DaemonSets {
 		d.pods = append(d.pods, template.DaemonPod(set))
 		d.derived = append(d.derived, setup.DerivedDaemonSets.Has(set.Namespace+"/"+set.Name))
@@ -93,7 +95,11 @@ func (d *daemonController) runs(n *node) ([]bool, error) {
 
 func (d *daemonController) add(n *node, runs []bool) {
 	for i, p := range d.pods {
-		if runs[i] && !carries(n.daemons, p) {
+		switch {
+		case !runs[i] || carries(n.daemons, p):
+		case d.shared:
+			n.daemons = append(n.daemons, p)
+		default:
 			own := *p
 			own.Name += "-" + n.object.Name
 			own.Spec.NodeName = n.object.Name
