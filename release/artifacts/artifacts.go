@@ -1,6 +1,6 @@
 // Package artifacts makes the files of a release from programs that make has built and from the source: archives with manual and
-// completions, what each is made of, schemas, the chart, the manifest for krew, and checksums. It needs no network. The same programs,
-// source and options give the same bytes.
+// completions, a bill of materials for each, schemas, the chart, the manifest for krew, and checksums. It needs no network. The same
+// programs, source and options give the same bytes.
 package artifacts
 
 import (
@@ -27,7 +27,7 @@ const Checksums = "checksums.txt"
 type Options struct {
 	Source   string   // the folder of the source
 	Binaries []string // programs, one for each platform, with one for this machine among them
-	Version  string   // with v, as v0.2.0, or whatever git calls the commit
+	Version  string   // with v, as v0.2.0, or what git describe prints for the commit
 	Date     time.Time
 }
 
@@ -136,7 +136,7 @@ func (p program) file() string {
 	return "evenkeel"
 }
 
-// format is what people on the platform unpack without further tools.
+// format is the extension of the archive, which the platform unpacks without further tools.
 func (p program) format() string {
 	if p.os == "windows" {
 		return ".zip"

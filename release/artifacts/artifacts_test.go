@@ -97,7 +97,7 @@ func TestRefuses(t *testing.T) {
 	text := options
 	text.Binaries = []string{"artifacts_test.go"}
 	for want, options := range map[string]artifacts.Options{
-		"which has to write completions and manual": elsewhere, "LICENSE": empty, "unrecognized file format": text,
+		"add one, as it writes completions and manual": elsewhere, "LICENSE": empty, "unrecognized file format": text,
 	} {
 		if _, err := artifacts.Of(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -32,7 +32,7 @@ func besideProgram(options Options, programs []program) ([]file, error) {
 		}
 	}
 	if here == "" {
-		return nil, fmt.Errorf("no program for %s/%s, which has to write completions and manual", runtime.GOOS, runtime.GOARCH)
+		return nil, fmt.Errorf("no program for %s/%s among Binaries: add one, as it writes completions and manual", runtime.GOOS, runtime.GOARCH)
 	}
 	for _, c := range completions {
 		content, err := output(here, "completion", c.shell)

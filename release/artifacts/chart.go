@@ -16,8 +16,8 @@ var (
 	appVersion   = regexp.MustCompile(`(?m)^appVersion: .*$`)
 )
 
-// chart returns the Helm chart in the form of helm package, with the version of the release for the chart and the image. Without a chart
-// in the source there is none.
+// chart returns the Helm chart as helm package writes it, with the version of the release for the chart and the image. It returns no name
+// if the source has no chart.
 func chart(options Options) (string, []byte, error) {
 	const name = "evenkeel"
 	from := filepath.Join(options.Source, "configs", "charts", name)
@@ -32,7 +32,7 @@ func chart(options Options) (string, []byte, error) {
 	stamped := chartVersion.ReplaceAll(description, []byte("version: "+version[1:]))
 	stamped = appVersion.ReplaceAll(stamped, []byte("appVersion: "+version))
 	if !bytes.Contains(stamped, []byte("\nversion: "+version[1:]+"\n")) || !bytes.Contains(stamped, []byte("\nappVersion: "+version+"\n")) {
-		return "", nil, fmt.Errorf("the chart has no version or no appVersion")
+		return "", nil, fmt.Errorf("%s: must have a line each that begins with version: and with appVersion:", filepath.Join(from, "Chart.yaml"))
 	}
 	ignored, err := os.ReadFile(filepath.Join(from, ".helmignore"))
 	if err != nil {

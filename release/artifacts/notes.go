@@ -11,8 +11,8 @@ import (
 // relative finds links to files of the source.
 var relative = regexp.MustCompile(`\]\(((?:docs|configs)/|[A-Z]+\.md)`)
 
-// Notes returns the section of the changelog for a version. A release must have one; a release candidate and a commit without a tag may
-// have that of what is not released yet. Links to files lead to those of the version.
+// Notes returns the section of the changelog for a version. A release must have one; for a release candidate, or a commit without a tag,
+// the section Unreleased is enough. Links to files lead to those of the version.
 func Notes(changelog, version string) (string, error) {
 	sections := map[string]string{}
 	for _, section := range strings.Split("\n"+changelog, "\n## ")[1:] {

@@ -36,7 +36,7 @@ func folder(from, to string) ([]file, error) {
 // tarred returns the files as .tar.gz. They belong to root, and have the time that is given.
 func tarred(date time.Time, files []file) ([]byte, error) {
 	var buffer bytes.Buffer
-	compressed := gzip.NewWriter(&buffer) // its best would make archives smaller by a hundredth, and take three times as long
+	compressed := gzip.NewWriter(&buffer) // the best compression makes archives 1% smaller, but takes three times as long
 	w := tar.NewWriter(compressed)
 	for _, f := range files {
 		header := &tar.Header{
