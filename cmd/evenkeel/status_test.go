@@ -33,7 +33,12 @@ func pageAndProbe(t *testing.T, ready map[string]func() error, state func([]stat
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(t.Context()) }()
-	defer func() { server.Stop(); <-ended }()
+	defer func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	get := func(path string) (string, int) {
 		response, err := http.Get("http://" + server.Address() + path)
 		if err != nil {

@@ -117,6 +117,8 @@ type remembered struct {
 const maxReason = 1024
 
 // Eventf implements events.EventRecorder.
+//
+//nolint:revive // whose arguments these are
 func (r remembered) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
 	r.EventRecorder.Eventf(about, related, kind, reason, action, note, args...)
 	text := fmt.Sprintf(note, args...)

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // MaxDecisions is how many decisions a page shows at the most.
@@ -99,6 +101,7 @@ func Problems(checks []Check) string {
 // Page is the page of a server. It is safe for concurrent use.
 type Page struct {
 	state   func() any
+	clock   clock.WithTicker
 	streams chan struct{} // has one element per stream
 	ended   chan struct{}
 	end     sync.Once
@@ -110,7 +113,7 @@ type Page struct {
 // New returns the page of a state, which is asked for when somebody looks: at most once a second for all
 // streams together.
 func New(state func() any) *Page {
-	return &Page{state: state, streams: make(chan struct{}, MaxStreams), ended: make(chan struct{})}
+	return &Page{state: state, clock: clock.RealClock{}, streams: make(chan struct{}, MaxStreams), ended: make(chan struct{})}
 }
 
 // ServeHTTP shows the state: as the parameter format says (html, json or events), or else as the client

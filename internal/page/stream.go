@@ -54,7 +54,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	to := http.NewResponseController(w)
 	_ = to.SetReadDeadline(time.Time{}) // that of the server is for requests; a writer without deadlines needs none
-	look := time.NewTicker(lookEvery)
+	look := p.clock.NewTicker(lookEvery)
 	defer look.Stop()
 	for seen := 0; ; {
 		s, err := p.look()
@@ -63,13 +63,13 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		if s.version != seen {
 			seen = s.version
-			_ = to.SetWriteDeadline(time.Now().Add(readWithin))
+			_ = to.SetWriteDeadline(p.clock.Now().Add(readWithin))
 			if _, err := w.Write(s.event); err != nil || to.Flush() != nil {
 				return
 			}
 		}
 		select {
-		case <-look.C:
+		case <-look.C():
 		case <-r.Context().Done():
 			return
 		case <-p.ended:
@@ -82,7 +82,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 func (p *Page) look() (shown, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	now := p.clock.Now()
 	if p.shown.version > 0 && now.Sub(p.shown.at) < lookEvery {
 		return p.shown, nil
 	}
