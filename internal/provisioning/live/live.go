@@ -126,7 +126,8 @@ func (r *Reader) list(ctx context.Context, namespace, source string, out map[typ
 		fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("source", source))}
 	for next := ""; ; {
 		var page v1.EventList
-		if err := r.client.List(ctx, &page, client.InNamespace(namespace), fromSource, client.Limit(pageSize), client.Continue(next)); err != nil {
+		err := r.client.List(ctx, &page, client.InNamespace(namespace), fromSource, client.Limit(pageSize), client.Continue(next))
+		if err != nil {
 			return err
 		}
 		for _, e := range page.Items {
