@@ -32,7 +32,7 @@ func chart(options Options) (string, []byte, error) {
 	stamped := chartVersion.ReplaceAll(description, []byte("version: "+version[1:]))
 	stamped = appVersion.ReplaceAll(stamped, []byte("appVersion: "+version))
 	if !bytes.Contains(stamped, []byte("\nversion: "+version[1:]+"\n")) || !bytes.Contains(stamped, []byte("\nappVersion: "+version+"\n")) {
-		return "", nil, fmt.Errorf("%s: must have a line each that begins with version: and with appVersion:", filepath.Join(from, "Chart.yaml"))
+		return "", nil, fmt.Errorf(`%s: must have lines that begin with "version: " and "appVersion: "`, filepath.Join(from, "Chart.yaml"))
 	}
 	ignored, err := os.ReadFile(filepath.Join(from, ".helmignore"))
 	if err != nil {
