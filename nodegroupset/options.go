@@ -63,7 +63,7 @@ func (o Options) check(packs LabelPacks) error {
 // is. A ratio that cannot be used is left as it is too, and returned with the path of its option.
 func (o *Options) SetRatios(memory, allocatable, free string) []*apportion.InvalidError {
 	var refused []*apportion.InvalidError
-	given := o.GivenRatios()
+	given := o.givenRatios()
 	for kind, text := range [kinds]string{memory, allocatable, free} {
 		if text == "" {
 			continue
@@ -80,8 +80,8 @@ func (o *Options) SetRatios(memory, allocatable, free string) []*apportion.Inval
 	return refused
 }
 
-// GivenRatios returns the fields for the memory, the allocatable resources and the free resources, in this order.
-func (o *Options) GivenRatios() [kinds]**Ratio {
+// givenRatios are the options for the limits, by kind.
+func (o *Options) givenRatios() [kinds]**Ratio {
 	return [kinds]**Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio}
 }
 
@@ -90,7 +90,7 @@ type ratios [kinds]Ratio
 
 func (o *Options) ratios() ratios {
 	limits := defaultRatios
-	for kind, given := range o.GivenRatios() {
+	for kind, given := range o.givenRatios() {
 		if *given != nil {
 			limits[kind] = **given
 		}

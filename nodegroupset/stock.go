@@ -72,7 +72,7 @@ func NewStockIndex(cloud string, o Options, late ...string) (*Index, error) {
 		return nil, err
 	}
 	c := changes{ignore: o.IgnoreLabels}
-	for kind, given := range o.GivenRatios() {
+	for kind, given := range o.givenRatios() {
 		c.ratios[kind] = *given
 	}
 	x := newIndex(newStockRule(cloud, c, late...))

@@ -63,7 +63,7 @@ func (e *explainer) stockRemedy(t tally) Remedy {
 func (e *explainer) fullRemedy(t tally) Remedy {
 	o := e.index.options
 	o.IgnoreLabels = slices.Concat(o.IgnoreLabels, t.ignore)
-	for kind, given := range o.GivenRatios() {
+	for kind, given := range o.givenRatios() {
 		if t.ratios[kind] != nil {
 			*given = t.ratios[kind]
 		}

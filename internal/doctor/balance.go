@@ -31,9 +31,8 @@ func (d *diagnoser) sets() {
 	if len(shared) == 0 {
 		return
 	}
-	ratios := d.fleet.options.GivenRatios()
 	if !d.fleet.effect && (len(d.fleet.options.IgnoreLabels) > 0 ||
-		slices.ContainsFunc(ratios[:], func(r **nodegroupset.Ratio) bool { return *r != nil })) {
+		slices.ContainsFunc(ratios(&d.fleet.options), func(r **nodegroupset.Ratio) bool { return *r != nil })) {
 		d.find(Finding{
 			Severity: Error, Reason: IgnoredFlags,
 			Message: fmt.Sprintf("Cluster Autoscaler %s reads --balancing-ignore-label and the ratios on %s only, so here they have no effect",

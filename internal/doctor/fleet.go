@@ -91,13 +91,13 @@ func (f *fleet) having(label string) (n int) {
 	return n
 }
 
-// ratioFlags are those of Cluster Autoscaler about amounts, in the order of GivenRatios.
+// ratioFlags are those of Cluster Autoscaler about amounts, in the order of ratios.
 var ratioFlags = []string{"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio"}
 
 func (f *fleet) read(flags *Flags) {
 	o := &f.options
 	o.Labels, o.IgnoreLabels = flags.All("balancing-label"), flags.All("balancing-ignore-label")
-	for i, into := range o.GivenRatios() {
+	for i, into := range ratios(o) {
 		text := flags.Get(ratioFlags[i], "")
 		if text == "" {
 			continue
@@ -109,6 +109,11 @@ func (f *fleet) read(flags *Flags) {
 		}
 		*into = &ratio
 	}
+}
+
+// ratios are the fields of options that ratioFlags set.
+func ratios(o *nodegroupset.Options) []**nodegroupset.Ratio {
+	return []**nodegroupset.Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio}
 }
 
 func (f *fleet) fill() (err error) {
@@ -266,8 +271,8 @@ func (f *fleet) widened(needed []string) (nodegroupset.Options, []string) {
 			continue
 		}
 		ratio, err := nodegroupset.ParseRatio(value)
-		if at := slices.Index(ratioFlags, name); err == nil && at >= 0 && !atLeast(*o.GivenRatios()[at], ratio) {
-			*o.GivenRatios()[at] = &ratio
+		if at := slices.Index(ratioFlags, name); err == nil && at >= 0 && !atLeast(*ratios(&o)[at], ratio) {
+			*ratios(&o)[at] = &ratio
 			flags = append(flags, flag)
 		}
 	}

@@ -156,7 +156,7 @@ func possible(t *rapid.T, o *Observation) bool {
 		for _, ratio := range []*nodegroupset.Ratio{nil, &wide} {
 			options := d.fleet.options // what the user has said stays
 			options.Labels, options.IgnoreLabels = nil, slices.Clone(options.IgnoreLabels)
-			for _, into := range options.GivenRatios() {
+			for _, into := range ratios(&options) {
 				if *into == nil {
 					*into = ratio
 				}

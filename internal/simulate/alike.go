@@ -56,8 +56,8 @@ func (l *loader) stayAlike() {
 	})
 }
 
-// take takes a pod, and reports whether it is one of them.
-func (a *alike) take(p *v1.Pod, interned *document.Interner) bool {
+// add adds a pod if it counts on its node as others do, and reports whether it does.
+func (a *alike) add(p *v1.Pod, interned *document.Interner) bool {
 	on, stays := a.on[p.Spec.NodeName]
 	owner := metav1.GetControllerOfNoCopy(p)
 	if !stays || p.DeletionTimestamp != nil || p.Annotations[autoscaler.RequestAnnotation] != "" || template.RunsOnEveryNode(p) ||

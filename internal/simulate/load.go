@@ -321,7 +321,7 @@ func (l *loader) readPods() error {
 				return
 			}
 			names.Insert(id)
-			if from.Unbind || !l.setup.alike.take(p, l.interned) {
+			if from.Unbind || !l.setup.alike.add(p, l.interned) {
 				l.setup.Pods = append(l.setup.Pods, ownPart(p, from.Unbind, l.interned))
 			}
 		}); err != nil {
