@@ -32,6 +32,8 @@ RACE    ?= ./balancer/reconcile/... ./cloudprovider/... ./deletioncost/reconcile
 	./workloadspread/admission/... ./workloadspread/reconcile/... ./workloadspread/store/...
 # Tests of packages that mostly compute: those that share something between goroutines.
 RACETESTS ?= ^Test(CheckerMayBeShared|QuestionsEnd|SteeringServed|ExpanderAlone|TheCloudIsSlow|TheJournalIs|ARequestTimesOut|AnIncrease|TheLeaderMoves|OneGroupDoesNotAnswer|TheSidecarIs|ProvisioningRequests|Detection|TheExpander)
+# Packages whose tests take longest. They begin first, so that none runs alone in the end.
+LONGEST := ./sidecar ./internal/simulate
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
 PKG       ?= ./...
 BENCH     ?= .
@@ -50,8 +52,9 @@ RESOURCES := balancers federatedreplicasets memberclusters workloadspreads
 BUF_VERSION := v1.75.0
 BUF         := $(BIN)/buf-$(BUF_VERSION)
 
-# each runs a command in every module but that of the tests on a control plane, and stops at the first that fails.
-each = ($(1)) && for m in $(MODULES); do (. integrations/enter; $(1)) || exit 1; done
+# modules runs a command in every module that links evenkeel, each in the main module as well. Both stop at the first that fails.
+modules = for m in $(MODULES); do (. integrations/enter; $(1)) || exit 1; done
+each = ($(1)) && $(call modules,$(1))
 
 # The module that links a release, the newest where it is empty; port writes that of an older one, which a workspace may name before.
 linked = $(if $(1),$(BIN)/clusterautoscaler-$(1),integrations/clusterautoscaler)
@@ -102,8 +105,11 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 
 ##@ Test
 .PHONY: test image-test release-test chart-test mixin-test site-test race worlds nightly e2e fuzz bench compare
+# A fifth less processor time, for memory that there is.
+test race worlds: export GOGC ?= 400
 test: ## Run all tests.
-	@$(call each,$(GO) test $(TESTFLAGS) ./...)
+	@$(GO) test -p 3 $(TESTFLAGS) $(LONGEST) ./...
+	@$(call modules,$(GO) test $(TESTFLAGS) ./...)
 	@cd release && GOWORK=off $(GO) test $(TESTFLAGS) ./...
 	@$(MAKE) mixin-test chart-test site-test
 	@$(foreach r,$(RELEASES),$(call port,$(r)) && (m=$(call linked,$(r)); . integrations/enter; $(GO) test $(TESTFLAGS) ./...) &&) :
@@ -129,15 +135,16 @@ race: ## Run the tests of what is concurrent under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) -run '$(RACETESTS)' ./predicates ./sidecar
 
 worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSets and WorkloadSpreads, more than test does (WORLDS=10000 FROM=0).
-	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
+	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test((Exact|NeverLater)InRandomWorlds|FloorsAreNeverAboveTheSize)$$' -worlds $(WORLDS) -from $(FROM)
 	@$(GO) test ./replica -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(EditsInFlight|NothingMovesTwice)$$' -worlds $(WORLDS) -from $(FROM)
 	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./federation -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopSettles$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./workloadspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsAfterQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./workloadspread/reconcile -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsWhateverFails$$' -loops $(WORLDS) -from $(FROM)
 
-nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 1,000 pods of WorkloadSpreads at once, 50,000 clusters with spread pods, 10,000 random fleets of each kind in simulate, ten times the draws of every property, the tests on a control plane in their long form, a mixed fleet beside a stock Cluster Autoscaler where CLUSTER_AUTOSCALER_BINARY names one, and every fuzz target for five minutes.
+nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, a day of one sidecar, 500 Balancers, 200 FederatedReplicaSets over five clusters, 1,000 pods of WorkloadSpreads at once, 50,000 clusters with spread pods, 10,000 random fleets of each kind in simulate, ten times the draws of every property, the tests on a control plane in their long form, a mixed fleet beside a stock Cluster Autoscaler where CLUSTER_AUTOSCALER_BINARY names one, and every fuzz target for five minutes.
 	@$(GO) test ./steering -count=1 -timeout 60m $(TESTFLAGS) -run '^TestModel$$' -deep
+	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^TestDay$$' -day 24h
 	@$(GO) test ./topologyspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFitsAndScoresEqualThoseOfTheScheduler$$' -clusters 50000
 	@$(GO) test ./internal/simulate -count=1 -timeout 300m $(TESTFLAGS) -run '^TestModesOnRandomFleets$$' -fleets 10000
 	@RAPID_CHECKS=1000 $(GO) test ./... -count=1 -timeout 120m $(TESTFLAGS)

@@ -78,7 +78,7 @@ func within(times []time.Time, end time.Time) (n int) {
 // instances of groups more often than Cluster Autoscaler asks for them, whose cache keeps them, and in
 // all no more often than Cluster Autoscaler alone would.
 func TestInstancesAreListedNoMoreOftenThanByClusterAutoscaler(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(2) {
 		s := mixedFleet(seed, 16*time.Minute, seed > 0)
 		alone := s.alone(t)
 		alone.observe(16 * time.Minute)

@@ -466,12 +466,8 @@ func TestScaleDownStaysLevel(t *testing.T) {
 
 // TestFloorsAreNeverAboveTheSize, in no call of any loop, whatever fails: else --enforce-node-group-min-size ordered nodes.
 func TestFloorsAreNeverAboveTheSize(t *testing.T) {
-	cases := uint64(100)
-	if testing.Short() {
-		cases = 15
-	}
 	raised := 0
-	for seed := range cases {
+	for seed := *from; seed < *from+*worlds/10; seed++ {
 		c := newRandomCase(seed)
 		c.sidecar = sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: ptr.To(2 * time.Minute)}}
 		c.ca.EnforceMinSize, c.ca.Removal = true, emptyNodes(time.Minute)

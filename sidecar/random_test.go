@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	worlds = flag.Uint64("worlds", 500, "how many random worlds are played")
+	worlds = flag.Uint64("worlds", 300, "how many random worlds are played")
 	from   = flag.Uint64("from", 0, "the seed of the first one")
 )
 

@@ -250,7 +250,7 @@ func TestModel(t *testing.T) {
 	}
 	checked := []bounds{
 		{groups: 3, pods: 2, faults: 1},
-		{groups: 2, pods: 3, faults: 1, initial: [most]int{2, 0}},
+		{groups: 2, pods: 2, faults: 1, initial: [most]int{2, 0}},
 		{groups: 2, pods: 3, faults: 1, kind: worldKind{deadline: true}},
 		{groups: 2, pods: 2, faults: 1, kind: worldKind{released: true}},
 		{groups: 2, pods: 2, kind: worldKind{inferred: true}},

@@ -16,7 +16,7 @@ import (
 // TestWhatIsRecordedLeadsToTheSame: the events of a life of the sidecar, written down and read again, have the same answers, and
 // lead to the same state.
 func TestWhatIsRecordedLeadsToTheSame(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(2+r.IntN(2), 1+r.IntN(4), 2, [most]int{}, nil)
 		w.kind, w.recording = worldKind{inferred: r.IntN(4) == 0, deadline: r.IntN(2) == 0}, true

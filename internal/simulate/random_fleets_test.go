@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	fleets     = flag.Uint64("fleets", 24, "how many random fleets of each kind are played; one fleet is printed as well")
+	fleets     = flag.Uint64("fleets", 12, "how many random fleets of each kind are played; one fleet is printed as well")
 	fleetsFrom = flag.Uint64("fleets-from", 0, "the seed of the first random fleet")
 )
 
