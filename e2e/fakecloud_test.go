@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -81,6 +84,14 @@ func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 		t.Errorf("the node is not as the cloud says: %v", want)
 	}
 
+	// kwok forgets a pod that is bound before its cache knows that the node is its own.
+	until(ctx, t, "kwok plays the nodes of zone-b", func() bool {
+		return !slices.ContainsFunc(late, func(name string) bool {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}}
+			err := plane.Client.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+			return err != nil || ptr.Deref(lease.Spec.HolderIdentity, "evenkeel-fake-cloud") == "evenkeel-fake-cloud"
+		})
+	})
 	p := pod(selecting(v1.LabelTopologyZone, "zone-b"))
 	if err := plane.Client.Create(ctx, p); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -166,7 +165,7 @@ func build(t testing.TB, o Options) *ControlPlane {
 
 // prepare writes the files that the programs read, one of them with a policy of the audit log, and builds the clients.
 func (c *ControlPlane) prepare(audit string) error {
-	crt, key, err := cert.GenerateSelfSignedCertKey(process.Loopback, []net.IP{net.ParseIP(process.Loopback)}, []string{"localhost"})
+	pair, err := serving()
 	if err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func (c *ControlPlane) prepare(audit string) error {
 	c.Config = &rest.Config{
 		Host:            c.layout.url(APIServer),
 		BearerToken:     token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: crt},
+		TLSClientConfig: rest.TLSClientConfig{CAData: pair.crt},
 		QPS:             -1,
 	}
 	kubeconfig, err := clientcmd.Write(kubeconfigOf(c.Config))
@@ -187,8 +186,8 @@ func (c *ControlPlane) prepare(audit string) error {
 		return err
 	}
 	for path, content := range map[string][]byte{
-		c.layout.cert():       crt,
-		c.layout.key():        key,
+		c.layout.cert():       pair.crt,
+		c.layout.key():        pair.key,
 		c.layout.accounts():   accounts,
 		c.layout.tokens():     []byte(token + `,admin,admin,"system:masters"` + "\n"),
 		c.layout.kubeconfig(): kubeconfig,
@@ -199,7 +198,7 @@ func (c *ControlPlane) prepare(audit string) error {
 			return err
 		}
 	}
-	roots, err := cert.NewPoolFromBytes(crt)
+	roots, err := cert.NewPoolFromBytes(pair.crt)
 	if err != nil {
 		return err
 	}
