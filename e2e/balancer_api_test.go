@@ -27,6 +27,18 @@ import (
 func balancerClient(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) client.WithWatch {
 	t.Helper()
 	apply(ctx, t, plane, "../crd")
+	c := clientOf(t, plane)
+	kinds := []client.ObjectList{&v1alpha1.BalancerList{}, &v1alpha1.FederatedReplicaSetList{}, &v1alpha1.MemberClusterList{},
+		&v1alpha1.WorkloadSpreadList{}}
+	until(ctx, t, "all kinds are served", func() bool {
+		return !slices.ContainsFunc(kinds, func(kind client.ObjectList) bool { return c.List(ctx, kind) != nil })
+	})
+	return c
+}
+
+// clientOf also knows the types of evenkeel.
+func clientOf(t *testing.T, plane *controlplane.ControlPlane) client.WithWatch {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -37,11 +49,6 @@ func balancerClient(ctx context.Context, t *testing.T, plane *controlplane.Contr
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := []client.ObjectList{&v1alpha1.BalancerList{}, &v1alpha1.FederatedReplicaSetList{}, &v1alpha1.MemberClusterList{},
-		&v1alpha1.WorkloadSpreadList{}}
-	until(ctx, t, "all kinds are served", func() bool {
-		return !slices.ContainsFunc(kinds, func(kind client.ObjectList) bool { return c.List(ctx, kind) != nil })
-	})
 	return c
 }
 

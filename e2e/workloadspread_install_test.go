@@ -128,7 +128,7 @@ func storedBefore(ctx context.Context, t *testing.T, c client.Client) []*v1alpha
 
 // startsWhereItIsInstalled plays the network and the node of the controllers: the webhooks lead to a process instead of the
 // Service, and the node is there when the process is ready, so that the pods are ready then, and not before.
-func startsWhereItIsInstalled(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client) {
+func startsWhereItIsInstalled(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client, args ...string) *evenkeel.Controller {
 	t.Helper()
 	service := newOneAddress(ctx, t)
 	url := "https://" + service.Addr().String()
@@ -156,11 +156,12 @@ func startsWhereItIsInstalled(ctx context.Context, t *testing.T, plane *controlp
 	service.add(address)
 	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts",
 		"system:authenticated")
-	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig,
-		Args: []string{"--webhook-address=" + address, "--webhook-host=" + process.Loopback}})
+	started := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig,
+		Args: append([]string{"--webhook-address=" + address, "--webhook-host=" + process.Loopback}, args...)})
 	if err := plane.AddNodes(ctx, roomy("controllers")); err != nil {
 		t.Fatal(err)
 	}
+	return started
 }
 
 // says waits until a condition of a WorkloadSpread is False with a message.
