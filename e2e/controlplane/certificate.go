@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/e2e/process"
 )
@@ -28,7 +29,7 @@ var serving = sync.OnceValues(func() (keyPair, error) {
 	if err != nil {
 		return keyPair{}, err
 	}
-	now := time.Now()
+	now := clock.RealClock{}.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
