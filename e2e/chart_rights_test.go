@@ -29,20 +29,24 @@ import (
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 )
 
-// Each right that the chart grants to the expander and to the sidecar is used, and nothing else is asked for: the audit log of an API
-// server has the calls of a process with these rights, which does all that it can do.
+// Each right that the chart grants to a component is used, and nothing else is asked for: the audit log of an API server has the
+// calls of a process with these rights, which does all that it can do.
 func TestChartGrantsWhatIsCalled(t *testing.T) {
 	t.Parallel()
+	t.Run("controllers", func(t *testing.T) {
+		t.Parallel()
+		playRights(t, "evenkeel-system", "evenkeel-controller", "{}", playControllers)
+	})
 	t.Run("expander", func(t *testing.T) {
 		t.Parallel()
-		playRights(t, "evenkeel-expander", `
+		playRights(t, metav1.NamespaceSystem, "evenkeel-expander", `
 controller: {enabled: false}
 crds: {install: false}
 expander: {enabled: true, countNodes: true}`, playExpander)
 	})
 	t.Run("sidecar", func(t *testing.T) {
 		t.Parallel()
-		playRights(t, "cluster-autoscaler", `
+		playRights(t, metav1.NamespaceSystem, "cluster-autoscaler", `
 controller: {enabled: false}
 crds: {install: false}
 sidecar: {enabled: true, podConditions: true, backend: {address: "provider:8086"}, autoscaler: {enabled: false}}`, playSidecar)
@@ -50,7 +54,7 @@ sidecar: {enabled: true, podConditions: true, backend: {address: "provider:8086"
 }
 
 // playRights installs the chart, plays what a component does with its rights, and compares.
-func playRights(t *testing.T, account, values string, play func(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, kubeconfig string) (step func())) {
+func playRights(t *testing.T, namespace, account, values string, play func(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, kubeconfig string) (step func())) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -58,17 +62,21 @@ func playRights(t *testing.T, account, values string, play func(ctx context.Cont
 	plane := controlplane.Start(t, controlplane.Options{AuditReads: true,
 		Args: map[controlplane.Program][]string{controlplane.APIServer: {"--feature-gates=WatchList=false"}}})
 	h := newHelm(t, plane)
-	h.namespace = metav1.NamespaceSystem
+	h.namespace = namespace
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.run(ctx, t, "install", release, charts+"/evenkeel", "--values="+file)
-	user := "system:serviceaccount:kube-system:" + account
+	h.run(ctx, t, "install", release, charts+"/evenkeel", "--values="+file, "--create-namespace")
+	user := "system:serviceaccount:" + namespace + ":" + account
 	granted := grantedTo(t, h.manifest(ctx, t), account)
 	step := play(ctx, t, plane, plane.KubeconfigAs(t, user, "system:serviceaccounts", "system:authenticated"))
+	within := settledWithin
+	if step == nil { // all is done, but perhaps not yet written down
+		step, within = func() {}, 10*time.Second
+	}
 	var unused []right
-	_ = wait.PollUntilContextTimeout(ctx, pollInterval, settledWithin, true, func(context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, pollInterval, within, true, func(context.Context) (bool, error) {
 		step()
 		unused = slices.Collect(maps.Keys(granted))
 		calls, err := plane.Calls(user, 0)
@@ -76,6 +84,9 @@ func playRights(t *testing.T, account, values string, play func(ctx context.Cont
 			t.Fatal(err)
 		}
 		for _, c := range calls {
+			if c.Resource == "" {
+				continue // which kinds there are: everybody may ask
+			}
 			used := rightOf(c)
 			if !granted[used] {
 				used.name = ""
@@ -88,8 +99,18 @@ func playRights(t *testing.T, account, values string, play func(ctx context.Cont
 		return t.Failed() || len(unused) == 0, nil
 	})
 	for _, r := range unused {
+		if why, ok := onlyWhere[r]; ok {
+			t.Logf("not used here: %s %s %s, which is for %s", r.verb, r.resource, r.name, why)
+			continue
+		}
 		t.Errorf("it is granted and never used: %s %s %s", r.verb, r.resource, r.name)
 	}
+}
+
+// onlyWhere are the rights that a component needs where something unusual happens, which is a matter of chance here.
+var onlyWhere = map[right]string{
+	{verb: "get", resource: "workloadspreads.evenkeel.dev"}: "a status that another replica has written meanwhile",
+	{verb: "patch", resource: "events.events.k8s.io"}:       "an event that is recorded again about the same version of an object",
 }
 
 // A right is to do something with objects of a kind, or with one of them.
@@ -109,7 +130,7 @@ func rightOf(c controlplane.Write) right {
 // grantedTo are the rights that objects grant to a service account.
 func grantedTo(t *testing.T, objects []*unstructured.Unstructured, account string) map[right]bool {
 	t.Helper()
-	roles := map[string][]rbacv1.PolicyRule{"ClusterRole system:auth-delegator": { // of Kubernetes
+	roles := map[string][]rbacv1.PolicyRule{"ClusterRole /system:auth-delegator": { // of Kubernetes
 		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 	}}
@@ -120,7 +141,7 @@ func grantedTo(t *testing.T, objects []*unstructured.Unstructured, account strin
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
 				t.Fatal(err)
 			}
-			roles[o.GetKind()+" "+o.GetName()] = role.Rules
+			roles[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = role.Rules
 		}
 	}
 	for _, o := range objects {
@@ -134,9 +155,13 @@ func grantedTo(t *testing.T, objects []*unstructured.Unstructured, account strin
 		if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account {
 			continue
 		}
-		rules := roles[binding.RoleRef.Kind+" "+binding.RoleRef.Name]
-		if len(rules) == 0 {
-			t.Errorf("%s binds no rules", o.GetName())
+		of := ""
+		if binding.RoleRef.Kind == "Role" {
+			of = o.GetNamespace()
+		}
+		rules, known := roles[binding.RoleRef.Kind+" "+of+"/"+binding.RoleRef.Name]
+		if !known {
+			t.Errorf("%s binds %s, which is not there", o.GetName(), binding.RoleRef.Name)
 		}
 		for _, rule := range rules {
 			addRights(out, rule)
