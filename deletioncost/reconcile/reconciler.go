@@ -46,7 +46,7 @@ type known struct {
 	asks, uneven bool
 	foreign      int
 	counts       func(*v1.Pod) bool // pods of others; nil if none
-	said         string             // the reason of the last event
+	announced    string             // the reason of the last event
 }
 
 func newReconciler(c client.Client, recorder passes.Recorder, o Options) *reconciler {
@@ -64,7 +64,7 @@ func (r *reconciler) note(key types.NamespacedName, change func(*known)) {
 	now := before
 	change(&now)
 	r.options.Metrics.show(&before, &now)
-	if r.known[key] = now; !now.asks && now.said == "" {
+	if r.known[key] = now; !now.asks && now.announced == "" {
 		delete(r.known, key)
 	}
 }
@@ -88,8 +88,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.order(ctx, rs, workload, asked, pods)
 	}
 	r.note(req.NamespacedName, func(k *known) {
-		if *k = (known{said: k.said}); invalid == nil {
-			k.said = ""
+		if *k = (known{announced: k.announced}); invalid == nil {
+			k.announced = ""
 		} else {
 			r.say(k, workload, v1.EventTypeWarning, "InvalidRequest", named(rs, invalid.Error()))
 		}
@@ -123,8 +123,8 @@ func (r *reconciler) order(ctx context.Context, rs, workload *metav1.PartialObje
 
 // say records an event if it differs in reason from the last one of the ReplicaSet.
 func (r *reconciler) say(k *known, about client.Object, kind, reason, message string) {
-	if k.said != reason {
-		k.said = reason
+	if k.announced != reason {
+		k.announced = reason
 		r.events.Record(about, nil, kind, reason, message)
 	}
 }

@@ -86,7 +86,7 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	}
 	var left []Remaining
 	var failure error
-	said, empty := "", 0
+	shown, empty := "", 0
 	moved := map[string]bool{}
 	err := wait.PollUntilContextTimeout(ctx, readEvery, cmp.Or(o.Timeout, DefaultDrainTimeout), true, func(context.Context) (bool, error) {
 		limited, cancel := context.WithTimeout(ctx, readWithin)
@@ -99,8 +99,8 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 		for _, r := range left {
 			moved[r.Object] = true
 		}
-		if text := fmt.Sprint(left); o.Progress != nil && text != said {
-			said = text
+		if text := fmt.Sprint(left); o.Progress != nil && text != shown {
+			shown = text
 			o.Progress(left)
 		}
 		if empty++; len(left) > 0 {

@@ -79,9 +79,9 @@ func (open Open) Each(name string, read func(title string, r io.Reader, inFolder
 	return nil
 }
 
-// Objects reads the objects of a name, as Objects does, and calls take with each and the title of its file. Snapshots in a folder
-// are passed over. The error for a name without an object is an *Invalid; other errors are those of Each and of take.
-func (open Open) Objects(name string, o StreamOptions, take func(title string, item Item) error) error {
+// Objects reads the objects of a name, as Objects does, and calls visit with each and the title of its file. Snapshots in a folder
+// are passed over. The error for a name without an object is an *Invalid; other errors are those of Each and of visit.
+func (open Open) Objects(name string, o StreamOptions, visit func(title string, item Item) error) error {
 	items := 0
 	err := open.Each(name, func(title string, r io.Reader, inFolder bool) error {
 		for item, err := range Objects(title, r, o) {
@@ -90,7 +90,7 @@ func (open Open) Objects(name string, o StreamOptions, take func(title string, i
 			}
 			if err == nil {
 				items++
-				err = take(title, item)
+				err = visit(title, item)
 			}
 			if err != nil {
 				return err

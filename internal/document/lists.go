@@ -85,7 +85,7 @@ func (r *reader) json(in *bufio.Reader, line int) error {
 			if err := r.checkSize(len(raw)); err != nil {
 				return err
 			}
-			err = r.take(element{line: begin, raw: raw})
+			err = r.visit(element{line: begin, raw: raw})
 		}
 		if err != nil {
 			return r.explain(err, d, text)
@@ -148,7 +148,7 @@ func (r *reader) list(d *json.Decoder, text *lines) error {
 				if err := d.Decode(&raw); err != nil {
 					return fmt.Errorf("%s: %w", at, err)
 				}
-				return r.take(element{place: at.String(), outer: outer, line: text.at(d.InputOffset()) - bytes.Count(raw, []byte("\n")), raw: raw})
+				return r.visit(element{place: at.String(), outer: outer, line: text.at(d.InputOffset()) - bytes.Count(raw, []byte("\n")), raw: raw})
 			})
 		case outer.Kind == "" && (name == "NodeList" || name == "TemplateNodes"):
 			return ErrSnapshot
@@ -184,9 +184,9 @@ func (r *reader) blockYAML(in *bufio.Reader, first int) error {
 		if len(text) == 0 {
 			break
 		}
-		taken := false
+		consumed := false
 		if items != nil {
-			if taken, err = items.take(text, line); err != nil {
+			if consumed, err = items.consume(text, line); err != nil {
 				return err
 			}
 		} else if begin, ok := bytes.CutPrefix(text, []byte("items:")); ok && isBlank(begin) {
@@ -195,7 +195,7 @@ func (r *reader) blockYAML(in *bufio.Reader, first int) error {
 				text = []byte("\n") // lines keep their numbers up to here
 			}
 		}
-		if !taken {
+		if !consumed {
 			rest.Write(text)
 		}
 		if err := r.checkSize(rest.Len()); err != nil {
@@ -212,7 +212,7 @@ func (r *reader) blockYAML(in *bufio.Reader, first int) error {
 	if err != nil || left == nil || member(left, "items") == nil {
 		return err
 	}
-	return r.take(element{line: left.Line, node: left})
+	return r.visit(element{line: left.Line, node: left})
 }
 
 // wholeYAML reads a document that is not cut. If it is no YAML, the author may have meant something else.
@@ -229,7 +229,7 @@ func (r *reader) wholeYAML(text []byte, first int, meant error) error {
 		r.number--
 		return nil
 	}
-	return r.take(element{line: value.Line, node: value})
+	return r.visit(element{line: value.Line, node: value})
 }
 
 // listHeader is what stands before the items of a list: mostly its version, and its kind if that comes first. What is wrong
@@ -252,8 +252,8 @@ type yamlItems struct {
 	ended  bool
 }
 
-// take takes a line, and reports whether it is one of the items.
-func (l *yamlItems) take(line []byte, number int) (bool, error) {
+// consume adds a line to the item that is read, and reports whether it is part of the items.
+func (l *yamlItems) consume(line []byte, number int) (bool, error) {
 	content := bytes.TrimLeft(line, " ")
 	if indent := len(line) - len(content); !l.ended && !isBlank(content) {
 		begins := (bytes.HasPrefix(content, []byte("- ")) || content[0] == '-' && isBlank(content[1:])) && (l.indent < 0 || indent == l.indent)
@@ -272,7 +272,7 @@ func (l *yamlItems) take(line []byte, number int) (bool, error) {
 	return !l.ended, nil
 }
 
-// emit reads the item that has been taken.
+// emit visits the item whose lines have been consumed.
 func (l *yamlItems) emit() error {
 	defer l.text.Reset()
 	list, err := parseYAML(l.text.Bytes(), l.line)
@@ -287,5 +287,5 @@ func (l *yamlItems) emit() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	return l.reader.take(element{place: place, outer: l.outer, line: l.line, node: list.Content[0]})
+	return l.reader.visit(element{place: place, outer: l.outer, line: l.line, node: list.Content[0]})
 }

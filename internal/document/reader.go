@@ -198,8 +198,8 @@ func (e *element) items(kind string) (items []element, ok bool, err error) {
 	return items, true, nil
 }
 
-// take reads an element.
-func (r *reader) take(e element) error {
+// visit calls back with an element, or with the objects in it.
+func (r *reader) visit(e element) error {
 	if r.others == nil {
 		return r.document(&e)
 	}
@@ -246,7 +246,7 @@ func (r *reader) document(e *element) error {
 
 func (r *reader) all(items []element) error {
 	for _, item := range items {
-		if err := r.take(item); err != nil {
+		if err := r.visit(item); err != nil {
 			return err
 		}
 	}

@@ -12,9 +12,9 @@ const (
 	// MaxStreams is how many streams of events a page has at the most. A browser that gets none loads the
 	// page anew every few seconds.
 	MaxStreams = 8
-	// lookEvery is how often streams look for a new state, and age how long a state that has not changed
+	// pollInterval is how often streams ask for the state, and age how long a state that has not changed
 	// is shown: the page has times that pass.
-	lookEvery, age = time.Second, 10 * time.Second
+	pollInterval, age = time.Second, 10 * time.Second
 	// readWithin is how long a reader may take to read an event. A slower one is disconnected.
 	readWithin = 10 * time.Second
 )
@@ -32,7 +32,7 @@ type shown struct {
 func (p *Page) Close() { p.end.Do(func() { close(p.ended) }) }
 
 // stream sends the main part of the page whenever the state has changed. It never makes anybody wait but
-// its own reader: a decision does not know of streams, they look by themselves.
+// its own reader: a decision does not know of streams, they poll by themselves.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-p.ended:
@@ -54,10 +54,10 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	to := http.NewResponseController(w)
 	_ = to.SetReadDeadline(time.Time{}) // that of the server is for requests; a writer without deadlines needs none
-	look := p.clock.NewTicker(lookEvery)
-	defer look.Stop()
+	poll := p.clock.NewTicker(pollInterval)
+	defer poll.Stop()
 	for seen := 0; ; {
-		s, err := p.look()
+		s, err := p.refresh()
 		if err != nil {
 			return // a new stream, or the page, has the error
 		}
@@ -69,7 +69,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		select {
-		case <-look.C():
+		case <-poll.C():
 		case <-r.Context().Done():
 			return
 		case <-p.ended:
@@ -78,12 +78,12 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// look reads the state, unless that was done just now, and makes an event of it if it has changed or is old.
-func (p *Page) look() (shown, error) {
+// refresh reads the state, unless that was done just now, and makes an event of it if it has changed or is old.
+func (p *Page) refresh() (shown, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
-	if p.shown.version > 0 && now.Sub(p.shown.at) < lookEvery {
+	if p.shown.version > 0 && now.Sub(p.shown.at) < pollInterval {
 		return p.shown, nil
 	}
 	state, err := json.Marshal(p.state())
