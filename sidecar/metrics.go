@@ -8,19 +8,21 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/steering"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	counters           map[steering.Counter]prometheus.Counter
-	gauges             []gauge
-	refreshFailures    prometheus.Counter
-	refresh            prometheus.Observer
-	byCall, takenBack  *prometheus.CounterVec
-	modes, zoneShifted *prometheus.GaugeVec
-	setUneven          *prometheus.GaugeVec
-	setWithheld        *prometheus.GaugeVec // nil of an expander alone
-	statusTime         prometheus.Gauge     // of an expander alone
+	counters          map[steering.Counter]prometheus.Counter
+	gauges            []gauge
+	refreshFailures   prometheus.Counter
+	refresh           prometheus.Observer
+	byCall, takenBack *prometheus.CounterVec
+	modes             *prometheus.GaugeVec
+	zoneShifted       *metricset.Passing[zonalshift.Domain]
+	setUneven         *metricset.Passing[string]
+	setWithheld       *metricset.Passing[string] // nil of an expander alone
+	statusTime        prometheus.Gauge           // of an expander alone
 }
 
 // metric is the name and the help text of a metric. An expander alone has it too, if alone is true.
@@ -109,8 +111,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			"Nodes taken back before they were ready, by reason: late (after the start-up deadline of the set), overdue (not "+
 				"begun in time), failed (could not be created), given-up (by Cluster Autoscaler).", "reason"),
 		modes: set.Gauge("mode", "1 for the present mode: Steering, DryRun or PassThrough.", "mode"),
-		setWithheld: set.Gauge("set_withheld_pods", "About how many pending pods the nodes were asked for that the last loop did not get, "+
-			"for each set of two and more node groups, by its first. Where several sets may get them, each has them all.", "set"),
+		setWithheld: metricset.NewPassing(set, "set_withheld_pods", "About how many pending pods the nodes were asked for that the last loop "+
+			"did not get, for each set of two and more node groups, by its first. Where several sets may get them, each has them all.", itself, "set"),
 	}
 	m.byDomain(set)
 	for counter, is := range counters {
@@ -147,10 +149,14 @@ func NewExpanderMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 
 // byDomain registers the gauges by zone and by set, which an expander alone has, too.
 func (m *Metrics) byDomain(set *metricset.Set) {
-	m.zoneShifted = set.Gauge("zone_shifted", "1 for each zone, or value of another label, that is shifted away.", "topology_key", "domain")
-	m.setUneven = set.Gauge("set_uneven_nodes", "Nodes that would be in other node groups of the set if its nodes were shared anew, within "+
-		"the maximum sizes, for each set of two and more groups by its first.", "set")
+	m.zoneShifted = metricset.NewPassing(set, "zone_shifted", "1 for each zone, or value of another label, that is shifted away.",
+		func(d zonalshift.Domain) []string { return []string{d.Key, d.Value} }, "topology_key", "domain")
+	m.setUneven = metricset.NewPassing(set, "set_uneven_nodes", "Nodes that would be in other node groups of the set if its nodes were shared "+
+		"anew, within the maximum sizes, for each set of two and more groups by its first.", itself, "set")
 }
+
+// itself is the label value of what has a name.
+func itself(name string) []string { return []string{name} }
 
 func (m *Metrics) decided(d *steering.Decision) {
 	result := "granted"
@@ -182,18 +188,16 @@ func (m *Metrics) state(g steering.Gauges) {
 	for _, is := range m.gauges {
 		is.Set(is.value(&g))
 	}
-	m.zoneShifted.Reset()
+	shifted, uneven, withheld := map[zonalshift.Domain]float64{}, map[string]float64{}, map[string]float64{}
 	for _, domain := range g.Shifted {
-		m.zoneShifted.WithLabelValues(domain.Key, domain.Value).Set(1)
-	}
-	m.setUneven.Reset()
-	if m.setWithheld != nil {
-		m.setWithheld.Reset()
+		shifted[domain] = 1
 	}
 	for _, each := range g.Sets {
-		m.setUneven.WithLabelValues(each.Set).Set(float64(each.UnevenNodes))
-		if m.setWithheld != nil {
-			m.setWithheld.WithLabelValues(each.Set).Set(float64(each.WithheldPods))
-		}
+		uneven[each.Set], withheld[each.Set] = float64(each.UnevenNodes), float64(each.WithheldPods)
+	}
+	m.zoneShifted.Show(shifted)
+	m.setUneven.Show(uneven)
+	if m.setWithheld != nil {
+		m.setWithheld.Show(withheld)
 	}
 }

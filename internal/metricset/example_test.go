@@ -10,6 +10,21 @@ import (
 	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
+func ExamplePassing() {
+	set := metricset.New("ships_")
+	docked := metricset.NewPassing(set, "docked", "1 for each ship in the port.", func(ship string) []string { return []string{ship} }, "ship")
+	registry := prometheus.NewRegistry()
+	fmt.Println(set.Register(registry))
+	docked.Show(map[string]float64{"fram": 1, "belgica": 1})
+	fmt.Println(testutil.GatherAndCount(registry))
+	docked.Show(map[string]float64{"fram": 1})
+	fmt.Println(testutil.GatherAndCount(registry))
+	// Output:
+	// <nil>
+	// 2 <nil>
+	// 1 <nil>
+}
+
 func Example() {
 	set := metricset.New("ships_")
 	metricset.Preset(set.Counter("calls_total", "Calls at ports, by result.", "port", "result"), []string{"Hamburg", "Bergen"},

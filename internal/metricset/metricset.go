@@ -95,6 +95,32 @@ func (s *Set) Forget(labels prometheus.Labels) {
 	}
 }
 
+// Passing are gauges of things that come and go. It must not be used by several goroutines at a time.
+type Passing[K comparable] struct {
+	vec    *prometheus.GaugeVec
+	labels func(K) []string
+	shown  map[K]float64
+}
+
+// NewPassing makes the gauges. The label values of a thing are what a function returns for it.
+func NewPassing[K comparable](s *Set, name, help string, values func(K) []string, labels ...string) *Passing[K] {
+	return &Passing[K]{vec: s.Gauge(name, help, labels...), labels: values}
+}
+
+// Show has the gauges of these things shown, and of no others. A scrape meanwhile finds each thing that stays: one that it missed would
+// begin anew for Prometheus, and so would the time of its alerts.
+func (p *Passing[K]) Show(now map[K]float64) {
+	for thing, value := range now {
+		p.vec.WithLabelValues(p.labels(thing)...).Set(value)
+	}
+	for thing := range p.shown {
+		if _, stays := now[thing]; !stays {
+			p.vec.DeleteLabelValues(p.labels(thing)...)
+		}
+	}
+	p.shown = now
+}
+
 // ForgetObject is Forget for the labels namespace and name of an object.
 func (s *Set) ForgetObject(key types.NamespacedName) {
 	s.Forget(prometheus.Labels{"namespace": key.Namespace, "name": key.Name})
