@@ -1,5 +1,6 @@
 (import 'alerts/controller.libsonnet') +
 (import 'alerts/expander.libsonnet') +
+(import 'alerts/linked.libsonnet') +
 (import 'alerts/sidecar.libsonnet') +
 (import 'alerts/runbook.libsonnet') +
 (import 'dashboards/controllers.libsonnet') +

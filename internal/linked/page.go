@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/internal/page"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -65,7 +66,7 @@ func (h history) status(now time.Time) pageStatus {
 	s := pageStatus{
 		Time: now, Sets: []pageSet{}, Incomparable: problems(h.compared.Failed), Splits: []splitDecision{},
 		ScaleDown: pageScaleDown{Time: h.last.Time, Waiting: shownNodes(h.last.Waiting), Rounds: []shrinkDecision{}},
-		Common:    page.Common{Server: "cluster-autoscaler", Checks: []page.Check{}, Advice: []page.Advice{}},
+		Common:    page.Common{Server: "cluster-autoscaler", Checks: []page.Check{}, Advice: h.advice()},
 	}
 	s.Held = h.held(s.ScaleDown.Waiting)
 	if d := h.shift; len(d.Shifted)+len(d.Ignored) > 0 {
@@ -92,6 +93,18 @@ func (h history) status(now time.Time) pageStatus {
 		}
 	}
 	return s
+}
+
+// advice is what to do about groups that take no part.
+func (h history) advice() []page.Advice {
+	out := []page.Advice{}
+	if n := len(h.sizes.Failed); n > 0 {
+		out = append(out, page.Advise("EvenkeelLinkedGroupsLeftOut", "the size of "+spelling.Count(n, "node group")+" is not known"))
+	}
+	if n := len(h.compared.Failed); n > 0 {
+		out = append(out, page.Advise("EvenkeelLinkedGroupsNotCompared", spelling.Count(n, "node group")+" cannot be compared"))
+	}
+	return out
 }
 
 // held is what is held back: groups in zones that are shifted away, groups whose size is not known, and nodes that may go and
