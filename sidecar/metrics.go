@@ -112,7 +112,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 				"begun in time), failed (could not be created), given-up (by Cluster Autoscaler).", "reason"),
 		modes: set.Gauge("mode", "1 for the present mode: Steering, DryRun or PassThrough.", "mode"),
 		setWithheld: metricset.NewPassing(set, "set_withheld_pods", "About how many pending pods the nodes were asked for that the last loop "+
-			"did not get, for each set of two and more node groups, by its first. Where several sets may get them, each has them all.", itself, "set"),
+			"did not get, for each set of two and more node groups, by its first. Where several sets may get them, each has them all.",
+			itself, "set"),
 	}
 	m.byDomain(set)
 	for counter, is := range counters {
@@ -151,8 +152,8 @@ func NewExpanderMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) byDomain(set *metricset.Set) {
 	m.zoneShifted = metricset.NewPassing(set, "zone_shifted", "1 for each zone, or value of another label, that is shifted away.",
 		func(d zonalshift.Domain) []string { return []string{d.Key, d.Value} }, "topology_key", "domain")
-	m.setUneven = metricset.NewPassing(set, "set_uneven_nodes", "Nodes that would be in other node groups of the set if its nodes were shared "+
-		"anew, within the maximum sizes, for each set of two and more groups by its first.", itself, "set")
+	m.setUneven = metricset.NewPassing(set, "set_uneven_nodes", "Nodes that would be in other node groups of the set if its nodes were "+
+		"shared anew, within the maximum sizes, for each set of two and more groups by its first.", itself, "set")
 }
 
 // itself is the label value of what has a name.
