@@ -20,7 +20,7 @@ var budget = map[string]int{
 	"contracts":  5080,
 	"data":       200,
 
-	"e2e":                            1950,
+	"e2e":                            1930,
 	"integrations/clusterautoscaler": 1950,
 }
 

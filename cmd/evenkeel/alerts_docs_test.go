@@ -25,7 +25,7 @@ func alerts(t *testing.T) map[string][]alert {
 	out := map[string][]alert{}
 	names, err := filepath.Glob("configs/charts/evenkeel/files/rules/*.yaml")
 	if err != nil || len(names) == 0 {
-		t.Fatal("no rules: ", err)
+		t.Fatal("no rules", err)
 	}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
@@ -38,6 +38,9 @@ func alerts(t *testing.T) map[string][]alert {
 		}
 		for _, g := range rules.Groups {
 			out[name] = append(out[name], slices.DeleteFunc(g.Rules, func(a alert) bool { return a.Alert == "" })...)
+		}
+		if len(out[name]) == 0 {
+			t.Errorf("%s has no alerts", name)
 		}
 	}
 	return out

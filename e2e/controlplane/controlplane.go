@@ -165,7 +165,7 @@ func build(t testing.TB, o Options) *ControlPlane {
 
 // prepare writes the files that the programs read, one of them with a policy of the audit log, and builds the clients.
 func (c *ControlPlane) prepare(audit string) error {
-	pair, err := serving()
+	own, err := shared()
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (c *ControlPlane) prepare(audit string) error {
 	c.Config = &rest.Config{
 		Host:            c.layout.url(APIServer),
 		BearerToken:     token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: pair.crt},
+		TLSClientConfig: rest.TLSClientConfig{CAData: own.authority},
 		QPS:             -1,
 	}
 	kubeconfig, err := clientcmd.Write(kubeconfigOf(c.Config))
@@ -186,8 +186,8 @@ func (c *ControlPlane) prepare(audit string) error {
 		return err
 	}
 	for path, content := range map[string][]byte{
-		c.layout.cert():       pair.crt,
-		c.layout.key():        pair.key,
+		c.layout.cert():       own.Cert,
+		c.layout.key():        own.Key,
 		c.layout.accounts():   accounts,
 		c.layout.tokens():     []byte(token + `,admin,admin,"system:masters"` + "\n"),
 		c.layout.kubeconfig(): kubeconfig,
@@ -198,7 +198,7 @@ func (c *ControlPlane) prepare(audit string) error {
 			return err
 		}
 	}
-	roots, err := cert.NewPoolFromBytes(pair.crt)
+	roots, err := cert.NewPoolFromBytes(own.authority)
 	if err != nil {
 		return err
 	}
