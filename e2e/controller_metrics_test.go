@@ -92,6 +92,10 @@ func metricsAreForThoseWhoMay(ctx context.Context, t *testing.T, plane *controlp
 
 func onlyReaders(ctx context.Context, t *testing.T, s *evenkeel.Controller, trust *tls.Config, reader, stranger string) {
 	secure := "https://" + s.Address
+	until(ctx, t, "the controller is ready", func() bool {
+		code, _ := scrape(ctx, t, "http://"+s.Health+"/readyz", "", trust)
+		return code == http.StatusOK
+	})
 	for what, test := range map[string]struct {
 		url, token string
 		code       int

@@ -54,7 +54,7 @@ func TestFederatedLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	if testing.Short() {
-		*loadObjects = min(*loadObjects, 8)
+		*loadObjects, *loadClusters = min(*loadObjects, 8), min(*loadClusters, 2)
 	}
 	l := newLoad(ctx, t)
 	for _, phase := range []struct {

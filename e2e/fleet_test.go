@@ -50,7 +50,7 @@ func TestFleetOfBalancers(t *testing.T) {
 	defer cancel()
 	idle := 30 * time.Second
 	if testing.Short() {
-		*fleetBalancers, idle = min(*fleetBalancers, 20), 5*time.Second
+		*fleetBalancers, idle = min(*fleetBalancers, 10), 5*time.Second
 	}
 	f := newFleet(ctx, t)
 	for _, phase := range []struct {
