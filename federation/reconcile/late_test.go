@@ -157,6 +157,7 @@ func (w *lateWorld) run(from, to int) {
 
 func (w *lateWorld) pass(now int) {
 	w.in.Clusters = nil
+	w.known.answers(shop)
 	for _, m := range w.members {
 		w.in.Clusters = append(w.in.Clusters, m.seen(now, &w.known, &w.in))
 	}

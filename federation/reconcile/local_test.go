@@ -64,7 +64,7 @@ func TestWhatWasSent(t *testing.T) {
 		return func(m *memory) { m.answered(key, federation.Answer{Write: w}, true, version) }
 	}
 	for name, c := range map[string]struct {
-		happens func(*memory)
+		happens func(*memory) // before the pass
 		version string
 		after   time.Duration
 		want    int32
@@ -86,6 +86,7 @@ func TestWhatWasSent(t *testing.T) {
 		m := &memory{}
 		m.send(key, sending{write: w, at: now, local: sent})
 		c.happens(m)
+		m.answers(key)
 		timer := podhealth.Timer{Now: now.Add(c.after)}
 		if got := m.read(key, "a", old, identity{version: c.version}, &timer); got.Replicas != c.want {
 			t.Errorf("%s: %d, want %d", name, got.Replicas, c.want)
@@ -96,6 +97,15 @@ func TestWhatWasSent(t *testing.T) {
 		}
 	}
 	m := &memory{}
+	m.send(key, sending{write: w, at: now, local: sent})
+	m.answers(key)
+	made("11")(m) // while a pass is under way, which then finds the object
+	for pass, want := range []int32{5, 3} {
+		if got := m.read(key, "a", old, identity{version: "11"}, &podhealth.Timer{Now: now}); got.Replicas != want {
+			t.Errorf("an answer during a pass: %d in pass %d, want %d", got.Replicas, pass, want)
+		}
+		m.answers(key)
+	}
 	m.answered(key, federation.Answer{Write: w, Refused: "no"}, false, "")
 	first := m.answers(key)
 	m.answered(key, federation.Answer{Write: w, Refused: "no more"}, false, "")

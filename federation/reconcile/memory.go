@@ -24,12 +24,15 @@ type sending struct {
 	// version is the resource version of the object once it is written; empty while the write is under
 	// way.
 	version string
+	// heard is that the pass knows the answer. In one that began before, the content that was written would look like
+	// a change that somebody else made.
+	heard bool
 }
 
 // shows reports whether an object of a version is the one that was written, or a later one.
 func (s sending) shows(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, s.version)
-	return err == nil && order >= 0
+	return err == nil && order >= 0 && s.heard
 }
 
 // memory is what is remembered of the objects between passes, and by the writes that are made meanwhile. The zero
@@ -114,10 +117,14 @@ func (m *memory) drop(key types.NamespacedName, cluster string) {
 	delete(r.sent, cluster)
 }
 
-// answers are those that are not stored yet.
+// answers are those that are not stored yet. A pass begins with them.
 func (m *memory) answers(key types.NamespacedName) []federation.Answer {
 	r := m.lock(key)
 	defer m.mu.Unlock()
+	for cluster, s := range r.sent {
+		s.heard = s.version != ""
+		r.sent[cluster] = s
+	}
 	return r.answers
 }
 

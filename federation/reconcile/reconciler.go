@@ -267,12 +267,12 @@ func (d *deletions) orphans(f *v1alpha1.FederatedReplicaSet) (orphan, known bool
 // clear deletes the local objects, and reports whether some are left. The condition Settled says
 // where and why.
 func (r *reconciler) clear(ctx context.Context, f *v1alpha1.FederatedReplicaSet) (bool, error) {
+	key, refused := client.ObjectKeyFromObject(f), map[string]string{}
+	answers := r.known.answers(key)
 	in, err := r.observe(ctx, f, f.Status, &podhealth.Timer{Now: r.clock.Now()})
 	if err != nil {
 		return true, err
 	}
-	key, refused := client.ObjectKeyFromObject(f), map[string]string{}
-	answers := r.known.answers(key)
 	for _, a := range answers {
 		refused[a.Write.Cluster] = a.Refused
 	}
