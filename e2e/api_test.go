@@ -12,7 +12,7 @@ import (
 // what is created.
 func TestAPI(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)

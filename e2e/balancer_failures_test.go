@@ -227,8 +227,8 @@ func restartedServer(ctx context.Context, t *testing.T, w *balancerCluster) {
 	}
 }
 
-// brief is a lease that another controller takes over soon.
-var brief = []string{"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=1s"}
+// brief is a lease that another controller takes over soon. A busy machine must not keep the leader waiting for so long.
+var brief = []string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s", "--leader-elect-retry-period=2s"}
 
 // lead has two controllers, and returns the one that leads and the one that stands by.
 func (s *shop) lead(ctx context.Context, t *testing.T, args ...string) (leads, standsBy *evenkeel.Controller) {

@@ -17,7 +17,7 @@ import (
 // being balanced.
 func TestMalformedBalancer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	w := newBalancerCluster(ctx, t)
 	definition := &unstructured.Unstructured{}

@@ -20,8 +20,8 @@ import (
 const (
 	// startsWithin is longer than pods take to start on a machine that has much else to do: where they take longer
 	// replicas come and go once more.
-	startsWithin = 10 * time.Second
-	stableAfter  = 2 * time.Second
+	startsWithin = 20 * time.Second
+	stableAfter  = 10 * time.Second
 )
 
 // inFallback are the conditions that hold while a target runs replicas in place of another.

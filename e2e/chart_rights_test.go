@@ -66,7 +66,7 @@ type component struct {
 // playRights installs the chart, plays what a component does with its rights, and compares.
 func playRights(t *testing.T, of component, play func(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, kubeconfig string) (step func())) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	// Where an API server does not send lists as watches, as those before 1.34, clients list.
 	plane := controlplane.Start(t, controlplane.Options{AuditReads: true,

@@ -38,7 +38,7 @@ const manifests = "../configs/sidecar"
 // The sidecar's side of the API server, with no more rights than the manifests give it.
 func TestSidecarInTheCluster(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else changes nodes or leases
 	t.Run("manifests", func(t *testing.T) {

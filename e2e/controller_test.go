@@ -22,7 +22,7 @@ import (
 // What the manifests of the controllers install, in a real cluster.
 func TestControllerIsInstalled(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Audit: true})
 	c := balancerClient(ctx, t, plane)
@@ -115,8 +115,8 @@ func inOneNamespace(ctx context.Context, t *testing.T, plane *controlplane.Contr
 			}
 			written[w.Namespace+" "+w.Verb+" "+w.Resource+"/"+w.Subresource]++
 		}
-		return written["default update deployments/scale"] == 2 && written["default patch balancers/status"] > 0 &&
-			written["default create events/"] > 0 && written["evenkeel-system create leases/"] == 1 && written["evenkeel-system create events/"] > 0
+		return written["default update deployments/scale"] >= 2 && written["default patch balancers/status"] > 0 &&
+			written["default create events/"] > 0 && written["evenkeel-system create leases/"] > 0 && written["evenkeel-system create events/"] > 0
 	})
 	if err := controller.Stop(); err != nil {
 		t.Error(err)

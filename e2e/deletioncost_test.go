@@ -31,8 +31,7 @@ func TestDeletionCost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	flags := []string{"--controllers=deletioncost", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
-		"--leader-elect-retry-period=500ms"}
+	flags := append([]string{"--controllers=deletioncost"}, brief...)
 	running := w.controller(t, flags...)
 	scenes := map[string]func(context.Context, *testing.T){}
 	for name, play := range map[string]func(context.Context, *testing.T, *leveled){

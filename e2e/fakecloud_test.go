@@ -45,7 +45,7 @@ func TestFakeCloud(t *testing.T) {
 // Ordered nodes boot, become ready when their time has come, run pods, and go
 // when they are deleted.
 func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	const boot, delay = 2 * time.Second, 4 * time.Second
 	groups := []string{"zone-a", "zone-b", "zone-c"}
@@ -123,9 +123,9 @@ func testGrowing(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 // In an outage nodes do not answer, whatever kwok says, and the control plane
 // notices. Afterwards they do.
 func testOutage(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	down := v1alpha1.FaultWindow{From: metav1.Duration{Duration: 5 * time.Second}, Until: &metav1.Duration{Duration: 15 * time.Second}}
+	down := v1alpha1.FaultWindow{From: metav1.Duration{Duration: 5 * time.Second}, Until: &metav1.Duration{Duration: 45 * time.Second}}
 	dark, bright := fakeGroup("dark", 0, 0), fakeGroup("bright", 0, 0)
 	dark.Size, bright.Size = 2, 1
 	c := serveFake(ctx, t, plane, fake.Config{
@@ -150,7 +150,7 @@ func testOutage(ctx context.Context, t *testing.T, plane *controlplane.ControlPl
 // While the API server is away the cloud goes on, and its nodes are there when
 // it is back.
 func testRestart(t *testing.T, plane *controlplane.ControlPlane) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	group := fakeGroup("restart", 0, 0)
 	group.Size = 1

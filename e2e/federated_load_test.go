@@ -51,7 +51,7 @@ const (
 // then nothing is changed.
 func TestFederatedLoad(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	if testing.Short() {
 		*loadObjects, *loadClusters = min(*loadObjects, 8), min(*loadClusters, 2)

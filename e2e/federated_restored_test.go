@@ -20,7 +20,7 @@ import (
 // there now. What runs in a member for an object that was lost is listed, and the objects that were not go on.
 func TestRestoredHostIsNoticedAndOrphansAreListed(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	bare := func(name string) *controlplane.ControlPlane {
 		return controlplane.Start(t, controlplane.Options{Bare: true, Name: name})

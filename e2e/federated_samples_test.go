@@ -94,7 +94,7 @@ func federatedSamples(ctx context.Context, t *testing.T, plane *controlplane.Con
 // real clusters that become members.
 func TestFederationStart(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	host := controlplane.Start(t, controlplane.Options{})
 	home := t.TempDir()

@@ -28,7 +28,7 @@ const memberAccount = "system:serviceaccount:evenkeel-system:evenkeel-member"
 // twice, and nothing when all is settled.
 func TestFederatedReplicaSets(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	w := newFederation(ctx, t)
 	if !together(ctx, t, map[string]func(context.Context, *testing.T){
@@ -217,7 +217,7 @@ func (w *federation) meddled(ctx context.Context, t *testing.T) {
 	}
 	s.until(ctx, t, "it is overwritten", func() bool {
 		d := s.local(ctx, "berlin")
-		return d.Spec.Template.Spec.Containers[0].Image == "web:1" && *d.Spec.Replicas == 4
+		return d != nil && d.Spec.Template.Spec.Containers[0].Image == "web:1" && *d.Spec.Replicas == 4
 	})
 	s.settles(ctx, t, all, nil)
 	s.close(ctx, t)
@@ -235,6 +235,9 @@ func (w *federation) rollout(ctx context.Context, t *testing.T) {
 		var have, rolling []string
 		for _, name := range clusterNames {
 			d := s.local(ctx, name)
+			if d == nil {
+				return false
+			}
 			if *d.Spec.Replicas != 4 {
 				t.Errorf("%s has %d replicas", name, *d.Spec.Replicas)
 			}
@@ -243,7 +246,7 @@ func (w *federation) rollout(ctx context.Context, t *testing.T) {
 			}
 		}
 		for _, name := range have { // as they are after the last of them got it
-			if d := s.local(ctx, name); d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 4 || d.Status.ReadyReplicas < 4 {
+			if d := s.local(ctx, name); d == nil || d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 4 || d.Status.ReadyReplicas < 4 {
 				rolling = append(rolling, name)
 			}
 		}

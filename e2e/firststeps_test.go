@@ -20,7 +20,7 @@ import (
 // most, and in the end there is an object that is balanced, and a picture.
 func TestFirstFiveMinutes(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	page, err := os.ReadFile("../README.md")
 	if err != nil {

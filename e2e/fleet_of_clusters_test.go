@@ -38,16 +38,15 @@ const offlineAfter = 20 * time.Second
 
 // soon has the controllers notice soon what happens to members. An API server may take ten seconds to
 // start on a busy machine, so a loss is long after that only.
-var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=" + offlineAfter.String(),
+var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=10s", "--member-offline-after=" + offlineAfter.String(),
 	"--member-stabilization-time=3s", brief[0], brief[1], brief[2]}
 
 // newFleetOfClusters starts it. No member has joined.
 func newFleetOfClusters(ctx context.Context, t *testing.T, args ...string) *fleetOfClusters {
 	t.Helper()
-	o := controlplane.Options{Audit: true, Args: map[controlplane.Program][]string{controlplane.ControllerManager: {
-		// Kwok does not make pods ready again whose node was late for a moment, as kubelets do.
-		"--node-monitor-grace-period=1h", "--horizontal-pod-autoscaler-sync-period=2s",
-	}}}
+	o := controlplane.Options{Audit: true, Args: map[controlplane.Program][]string{
+		controlplane.ControllerManager: {"--horizontal-pod-autoscaler-sync-period=2s"},
+	}}
 	f := newClusters(ctx, t, o, "amsterdam", "berlin", "cork")
 	f.control(t, append(slices.Clone(soon), args...)...)
 	return f

@@ -46,7 +46,7 @@ var fleetTargets = [...]string{"a", "b", "c", "d"}
 // at once, and between that nothing is changed.
 func TestFleetOfBalancers(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	idle := 30 * time.Second
 	if testing.Short() {

@@ -21,7 +21,7 @@ import (
 // page of pods, volumes and the status of Cluster Autoscaler included.
 func TestScenarioOfARunningCluster(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})
 	k := newKubectl(t, plane, plane.Client, metav1.NamespaceDefault)
@@ -64,6 +64,7 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 	t.Run("with few rights", func(t *testing.T) {
 		k.must(ctx, t, "kubectl create clusterrole few --verb=list --resource=nodes,pods",
 			"kubectl create clusterrolebinding few --clusterrole=few --user=jane")
+		until(ctx, t, "jane may list pods", func() bool { _, err := k.run(ctx, "kubectl auth can-i list pods -A --as=jane"); return err == nil })
 		few, notes, code := evenkeel.Run(t, "scenario", "from-dump", "--kubeconfig="+plane.KubeconfigAs(t, "jane"))
 		if code != 0 || objects(few, "Pod") < 600 || objects(few, "DaemonSet") > 0 {
 			t.Errorf("exit code %d: %s", code, notes)
@@ -80,6 +81,7 @@ func TestScenarioOfARunningCluster(t *testing.T) {
 	t.Run("without the right to list pods", func(t *testing.T) {
 		k.must(ctx, t, "kubectl create clusterrole fewer --verb=list --resource=nodes",
 			"kubectl create clusterrolebinding fewer --clusterrole=fewer --user=joe")
+		until(ctx, t, "joe may list nodes", func() bool { _, err := k.run(ctx, "kubectl auth can-i list nodes --as=joe"); return err == nil })
 		out, problems, code := evenkeel.Run(t, "scenario", "from-dump", "--kubeconfig="+plane.KubeconfigAs(t, "joe"))
 		if out != "" || code != 1 || !strings.HasPrefix(problems, "error: pods of "+plane.Config.Host+": ") ||
 			!strings.Contains(problems, `User "joe" cannot list resource "pods"`) || !strings.Contains(problems, "give the user the right") {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,9 +40,12 @@ func newKubectl(t *testing.T, plane *controlplane.ControlPlane, c client.Client,
 		"HOME="+home, "KUBECONFIG="+kubeconfig, "PATH="+filepath.Dir(plane.Kubectl)+":"+os.Getenv("PATH"))}
 }
 
+// documentedTimeout is a timeout of a documented command. A busy machine takes longer.
+var documentedTimeout = regexp.MustCompile(`--timeout=(60s|2m|5m)\b`)
+
 // run runs a command line and returns what it prints.
 func (k *kubectl) run(ctx context.Context, line string) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd := exec.CommandContext(ctx, "sh", "-c", documentedTimeout.ReplaceAllString(line, "--timeout=10m"))
 	cmd.Dir, cmd.Env = "..", k.environment
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -30,7 +30,6 @@ func lostMember(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	if err := f.controller.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f.becomes(ctx, t, "cork", v1alpha1.ReasonStabilizing, v1alpha1.ReasonAccepted)
 	f.becomes(ctx, t, "cork", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
 }
 

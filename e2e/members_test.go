@@ -27,7 +27,7 @@ import (
 // TestFederatedReplicaSets.
 func TestMemberClusters(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	f := newFleetOfClusters(ctx, t, "-v=9")
 	var secrets []string

@@ -24,7 +24,7 @@ func TestReplicas(t *testing.T) {
 }
 
 func testReplicas(t *testing.T, folder, name string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})
 	zoneOf := map[string]string{"node-1": "a", "node-2": "a", "node-3": "b"}

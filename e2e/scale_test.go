@@ -38,7 +38,7 @@ const (
 // Scales as a real API server serves them.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else acts on what is created
 	c, err := scale.New(plane.Config, scale.Options{RefreshInterval: time.Millisecond})

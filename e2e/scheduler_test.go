@@ -24,7 +24,7 @@ import (
 // every node, and binds the others to a node that predicates allows.
 func TestPredicatesAgreeWithTheScheduler(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	s := newSide(ctx, t, fleet()...)
 	t.Run("hand-made", func(t *testing.T) {

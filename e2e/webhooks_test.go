@@ -34,7 +34,7 @@ const webhooksName = "evenkeel-webhooks"
 // refused while their certificate is replaced, and while one of them is stopped.
 func TestWebhooksUnderLoad(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)

@@ -41,7 +41,7 @@ import (
 // Two webhook servers count the pods of an API server that nothing else looks after.
 func TestWorkloadSpreadAdmission(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)

@@ -137,6 +137,9 @@ func emptiedFromTheEnd(ctx context.Context, t *testing.T, w *balancerCluster) {
 	}
 	until(ctx, t, "the costs are written", func() bool { return maps.Equal(costs(), map[string]int{"200": 4, "-100": 1, "100": 3}) })
 	for _, step := range []struct{ replicas, a, b int32 }{{7, 4, 3}, {5, 4, 1}, {3, 3, 0}} {
+		until(ctx, t, "all pods run", func() bool { // those that do not are deleted first
+			return !slices.ContainsFunc(s.replicas(ctx, t), func(p v1.Pod) bool { return !runs(&p) })
+		})
 		s.scaleTo(ctx, t, step.replicas)
 		until(ctx, t, fmt.Sprint(step.replicas, " pods are left"), func() bool { return len(s.replicas(ctx, t)) == int(step.replicas) })
 		if got := s.byZone(ctx, t); got[s.node("a")] != int(step.a) || got[s.node("b")] != int(step.b) {

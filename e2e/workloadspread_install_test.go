@@ -29,7 +29,7 @@ import (
 // subset. What was stored before the webhooks were installed is checked then, and says what is wrong.
 func TestWorkloadSpreadsAreInstalledAsThePageSays(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})
 	c := balancerClient(ctx, t, plane)

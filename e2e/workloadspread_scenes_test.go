@@ -97,8 +97,8 @@ func tenAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m.wrote(t, mark, 10*n)
 }
 
-// wrote checks the writes since a mark while so many pods were created: fewer than there are pods, and none of
-// costs.
+// wrote checks the writes since a mark while so many pods were created: about one of the status for a pod where they are
+// created one after the other, as on a busy machine, and none of costs.
 func (m *market) wrote(t *testing.T, since controlplane.Mark, pods int) {
 	t.Helper()
 	writes, err := m.plane.Writes(controllerUser, since)
@@ -112,7 +112,7 @@ func (m *market) wrote(t *testing.T, since controlplane.Mark, pods int) {
 		}
 	}
 	t.Logf("%d pods: %v", pods, done)
-	if n := done["update workloadspreads/status 200"] + done["update workloadspreads/status 409"]; n > pods || done["patch pods/ 200"] > 0 {
+	if done["update workloadspreads/status 200"] > pods+pods/2 || done["patch pods/ 200"] > 0 {
 		t.Errorf("wrote %v for %d pods", done, pods)
 	}
 }
@@ -218,7 +218,7 @@ func (m *market) drained(ctx context.Context, t *testing.T, during func()) {
 	var done sync.WaitGroup
 	var err error
 	done.Go(func() {
-		_, err = newKubectl(t, m.plane, m, m.namespace).run(ctx, "kubectl drain "+m.node("a")+" --force --ignore-daemonsets --timeout=6s")
+		_, err = newKubectl(t, m.plane, m, m.namespace).run(ctx, "kubectl drain "+m.node("a")+" --force --ignore-daemonsets --timeout=30s")
 	})
 	during()
 	done.Wait()
@@ -392,8 +392,8 @@ func (m *market) marked(ctx context.Context, t *testing.T, is bool) {
 // A pod for which the autoscaler brings a node is kept; when it gives up, the pod moves on.
 func keptForTheAutoscaler(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "kept", zone{"a", 0}, zone{"b", 110})
-	const critical = 10 // seconds, within which the event has come on a busy machine, too
-	m.spread(ctx, t, adaptive(m.bounded("Deployment", "a", "b"), critical, 60))
+	const critical = 30 // seconds, within which the event has come on a busy machine, too
+	m.spread(ctx, t, adaptive(m.bounded("Deployment", "a", "b"), critical, 120))
 	m.create(ctx, t, m.web(2))
 	var pods []v1.Pod
 	until(ctx, t, "two pods find no node", func() bool {

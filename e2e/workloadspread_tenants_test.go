@@ -30,7 +30,7 @@ import (
 // rights of the manifests.
 func TestTenantsOfWorkloadSpreads(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	w := newSpreadCluster(ctx, t)
 	apply(ctx, t, w.plane, "../controller/admission")

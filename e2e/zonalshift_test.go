@@ -33,7 +33,7 @@ import (
 // more than the manifests give it obeys, until the zone is returned.
 func TestZonesAreShiftedAwayByAConfigMap(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})
 	apply(ctx, t, plane, "rbac")

@@ -203,7 +203,7 @@ func (c *ControlPlane) prepare(audit string) error {
 		return err
 	}
 	c.probe = &http.Client{
-		Timeout:   time.Second,
+		Timeout:   10 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
 	}
 	return nil

@@ -107,7 +107,9 @@ func (l layout) args(p Program) []string {
 		return append(l.serving(Scheduler), l.client()...)
 	case ControllerManager:
 		return append(append(l.serving(ControllerManager), l.client()...),
-			"--service-account-private-key-file="+l.accounts())
+			"--service-account-private-key-file="+l.accounts(),
+			// Kwok does not make pods ready again whose node was late for a moment, as kubelets do.
+			"--node-monitor-grace-period=1h")
 	default:
 		return []string{
 			"--kubeconfig=" + l.kubeconfig(), "--config=" + l.stages(),

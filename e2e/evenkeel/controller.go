@@ -34,7 +34,9 @@ func StartController(t testing.TB, o ControllerOptions) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"controller", "--kubeconfig=" + o.Kubeconfig, "--metrics-address=" + address, "--health-address=" + health}
+	args := []string{"controller", "--kubeconfig=" + o.Kubeconfig, "--metrics-address=" + address, "--health-address=" + health,
+		// A leader should not lose its lease where a busy machine keeps it waiting.
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s"}
 	return &Controller{Address: address, Health: health, Process: process.Run(t, &process.Process{
 		Name: "controller-" + port, // each has a log of its own
 		Path: build(t), Args: append(args, o.Args...), Home: t.TempDir(),

@@ -17,8 +17,8 @@ import (
 
 // Bounds on what a healthy machine does in a second or two, also when it is busy.
 const (
-	readyWithin = time.Minute
-	stopWithin  = time.Minute
+	readyWithin = 5 * time.Minute
+	stopWithin  = 5 * time.Minute
 	saidWithin  = 2 * time.Second
 	tick        = 50 * time.Millisecond
 )
