@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,7 +132,7 @@ func replaceFile(name string, text []byte, mode os.FileMode) error {
 		return err
 	}
 	if err := os.WriteFile(temporary, text, mode); err != nil {
-		return err
+		return &fs.PathError{Op: "write", Path: name, Err: errors.Unwrap(err)}
 	}
 	if err := os.Rename(temporary, name); err != nil {
 		_ = os.Remove(temporary) // the first error is the cause

@@ -43,7 +43,7 @@ there. The host is the cluster that kubectl talks to, or that of --kubeconfig an
 
 func (o *clusterFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the host; by default the same as for kubectl")
-	f.StringVar(&o.context, "context", "", "context of that kubeconfig")
+	f.StringVar(&o.context, "context", "", "context of --kubeconfig")
 }
 
 func (o *clusterFlags) addMember(f *pflag.FlagSet) {
@@ -64,7 +64,7 @@ func (o *clusterFlags) hasMember() bool { return o.memberKubeconfig != "" || o.m
 
 // host connects to the host.
 func (o *clusterFlags) host() (join.Cluster, error) {
-	return reach(o.kubeconfig, o.context, "give --kubeconfig for the host")
+	return reach("", o.kubeconfig, o.context, "give --kubeconfig for the host")
 }
 
 // member connects to the member; the zero value if no flag names it.
@@ -72,7 +72,7 @@ func (o *clusterFlags) member() (join.Cluster, error) {
 	if !o.hasMember() {
 		return join.Cluster{}, nil
 	}
-	return reach(cmp.Or(o.memberKubeconfig, o.kubeconfig), o.memberContext, "give --member-kubeconfig")
+	return reach("member-", cmp.Or(o.memberKubeconfig, o.kubeconfig), o.memberContext, "give --member-kubeconfig")
 }
 
 // both connects to host and member.
@@ -83,8 +83,8 @@ func (o *clusterFlags) both() (host, member join.Cluster, err error) {
 	return host, member, err
 }
 
-func reach(kubeconfig, context, hint string) (join.Cluster, error) {
-	config, err := kubectlConfig(kubeconfig, context, noCluster(hint))
+func reach(prefix, kubeconfig, context, hint string) (join.Cluster, error) {
+	config, err := kubectlConfig(prefix, kubeconfig, context, noCluster(hint))
 	if err != nil {
 		return join.Cluster{}, err
 	}
@@ -182,8 +182,10 @@ func finish(out io.Writer, steps []join.Step, err error, end string) error {
 		return &usageError{err, "leave without --drain to keep what runs there"}
 	case errors.Is(err, join.ErrNotDrained):
 		return fmt.Errorf("%w; it stays marked: repeat the command, or take that back with evenkeel cluster uncordon", err)
-	case errors.Is(err, join.ErrUnsuitable), errors.Is(err, join.ErrNotMember):
+	case errors.Is(err, join.ErrNotMember):
 		return &usageError{err, "evenkeel cluster list shows the members"}
+	case errors.Is(err, join.ErrUnsuitable):
+		return &usageError{err, "see evenkeel cluster join --help"}
 	case err != nil:
 		return err
 	}
@@ -253,7 +255,7 @@ be repeated, or the mark taken back with evenkeel cluster uncordon.`,
 	o.addMember(cmd.Flags())
 	f := cmd.Flags()
 	f.BoolVar(&l.Drain, "drain", false, "move what runs in the member to other members before")
-	f.DurationVar(&l.Timeout, "timeout", join.DefaultDrainTimeout, "how long that may take")
+	f.DurationVar(&l.Timeout, "timeout", join.DefaultDrainTimeout, "how long --drain may take")
 	return cmd
 }
 
@@ -261,7 +263,7 @@ func checkLeave(cmd *cobra.Command, o *clusterFlags, l *join.LeaveOptions) error
 	return cmp.Or(
 		o.checkNamespace(),
 		misuse(l.Drain && !o.hasMember(), "--member-kubeconfig or --member-context says how the member is reached", "--drain without a member"),
-		misuse(cmd.Flags().Changed("timeout") && !l.Drain, "only draining takes time", "--timeout without --drain"),
+		misuse(cmd.Flags().Changed("timeout") && !l.Drain, "add --drain, or omit --timeout", "--timeout requires --drain"),
 		misuse(l.Timeout <= 0, "such as 15m", "invalid --timeout %s: must be positive", l.Timeout),
 	)
 }

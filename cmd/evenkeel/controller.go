@@ -129,9 +129,9 @@ func (o *controllerOptions) validate(f *pflag.FlagSet) error {
 		ownNamespace = checkNamespaces("leader-elect-resource-namespace", m.LeaseNamespace)
 	}
 	_, cost := deletioncost.ParseRequest(string(o.deletion.Cluster))
-	_, unknown := controller.Select(knownControllers(everyController{}), o.controllers)
+	_, unknown := chosenControllers(knownControllers(everyController{}), o.controllers)
 	return cmp.Or(
-		errors.Join(o.pages.validate(), o.webhooks.validate(f)), checkNamespaces("namespace", m.Namespaces...), ownNamespace,
+		o.pages.validate(), o.webhooks.validate(f), checkNamespaces("namespace", m.Namespaces...), ownNamespace,
 		refuse(m.Workers < 1, "invalid --workers %d: must be 1 or more", m.Workers),
 		refuse(!(o.deletion.WritesPerSecond > 0), "invalid --deletion-cost-qps %v: must be positive", o.deletion.WritesPerSecond),
 		refuse(cost != nil, "invalid --deletion-cost: %w", cost),
@@ -195,6 +195,8 @@ func chosenControllers(known []controller.Controller, names []string) ([]control
 	}
 	switch {
 	case err != nil || slices.ContainsFunc(chosen, is(members.Name)):
+	case slices.Contains(names, federation.Name) && slices.Contains(names, "-"+members.Name):
+		err = fmt.Errorf("%q needs %q, which is excluded", federation.Name, members.Name)
 	case slices.Contains(names, federation.Name):
 		chosen = append(chosen, known[slices.IndexFunc(known, is(members.Name))])
 	default:

@@ -85,7 +85,7 @@ type logFlags struct {
 
 func (l *logFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&l.format, "logging-format", "text", "log format: text or json")
-	flags.IntVarP(&l.verbosity, "v", "v", 0, "log verbosity: from 0 for decisions and failures, to 5")
+	flags.IntVarP(&l.verbosity, "v", "v", 0, fmt.Sprintf("log verbosity: from 0 for decisions and failures, to %d", mostVerbose))
 }
 
 // serving is the work of a server, with a log on standard error, which is also in the context.

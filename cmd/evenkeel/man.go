@@ -17,7 +17,9 @@ func newMan() *cobra.Command {
 		Long:    "Write a manual page for each command into a folder, which is created if there is none.",
 		Example: "  evenkeel man share/man/man1",
 		Hidden:  true,
-		Args:    cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			return oneArgument(args, "folder", "it, as in share/man/man1", "folder")
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

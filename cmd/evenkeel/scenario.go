@@ -346,7 +346,7 @@ func (l *liveCluster) read(ctx context.Context, of []readable,
 	each func(from string, item document.Item) error) (notes []string, err error) {
 	none := &usageError{errors.New("no file given and no cluster found"),
 		"name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
-	config, err := kubectlConfig(l.kubeconfig, l.context, none)
+	config, err := kubectlConfig("", l.kubeconfig, l.context, none)
 	if err != nil {
 		return nil, err
 	}

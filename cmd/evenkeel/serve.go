@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -124,15 +125,15 @@ func restConfig(kubeconfig, remedy string) (*rest.Config, error) {
 		}
 		return config, err
 	}
-	return kubectlConfig(kubeconfig, "", noCluster(remedy))
+	return kubectlConfig("", kubeconfig, "", noCluster(remedy))
 }
 
 func noCluster(hint string) error { return &usageError{errors.New("no cluster found"), hint} }
 
 // kubectlConfig returns the configuration for the API server as kubectl does: from the file, else
 // from $KUBECONFIG, ~/.kube/config or, in a pod, its service account, with the context if one is
-// named; none is the error if nothing names a server.
-func kubectlConfig(kubeconfig, kubecontext string, none error) (*rest.Config, error) {
+// named; none is the error if nothing names a server. The flags that name file and context begin with prefix.
+func kubectlConfig(prefix, kubeconfig, kubecontext string, none error) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
@@ -140,10 +141,11 @@ func kubectlConfig(kubeconfig, kubecontext string, none error) (*rest.Config, er
 	switch {
 	case err == nil:
 		return config, nil
+	case kubeconfig != "" && (kubecontext == "" || errors.Is(err, fs.ErrNotExist)):
+		return nil, &usageError{fmt.Errorf("--%skubeconfig=%s: %w", prefix, kubeconfig, err), "must be a kubeconfig file"}
 	case kubecontext != "":
-		return nil, &usageError{fmt.Errorf("--context=%s: %w", kubecontext, err), "kubectl config get-contexts names those of a kubeconfig"}
-	case kubeconfig != "":
-		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", kubeconfig, err), "must be a kubeconfig file"}
+		return nil, &usageError{fmt.Errorf("--%scontext=%s: %w", prefix, kubecontext, err),
+			"kubectl config get-contexts names those of a kubeconfig"}
 	case clientcmd.IsEmptyConfig(err):
 		return nil, none
 	}

@@ -33,15 +33,16 @@ func (o *shiftFlags) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.pace.Interval, "zonal-shift-return-interval", zonalshift.DefaultReturnInterval,
 		"interval of the pace at which a zone catches up after its return; 0 levels at once")
 	f.IntVar(&o.pace.Nodes, "zonal-shift-return-nodes", zonalshift.DefaultReturnNodes,
-		"nodes that a node group of such a zone makes up for in an interval")
+		"nodes that a node group of a returned zone may make up for in an interval")
 	f.IntVar(&o.pace.Percentage, "zonal-shift-return-percentage", zonalshift.DefaultReturnPercentage,
-		"the same as a percentage of what it lacks, if that is more")
+		"percentage of its missing nodes that a node group of a returned zone may make up for in an interval, if that is more nodes")
 	f.IntVar(&o.detect.UnreadyPercentage, "zonal-shift-detect-unready-percentage", 0,
 		"shift a zone away when this percentage of its nodes, and at least two, are not ready any more; 0 never does")
 	f.BoolVar(&o.detect.Refusals, "zonal-shift-detect-refusals", false, "shift a zone away when all node groups there are backed off")
-	f.DurationVar(&o.detect.After, "zonal-shift-detect-after", zonalshift.DefaultDetectAfter, "how long that must last")
+	f.DurationVar(&o.detect.After, "zonal-shift-detect-after", zonalshift.DefaultDetectAfter,
+		"how long a problem must last before its zone is shifted away")
 	f.DurationVar(&o.detect.Calm, "zonal-shift-detect-calm", zonalshift.DefaultDetectCalm,
-		"how long all must be well before a detected zone comes back")
+		"how long a zone must be well before it comes back by itself")
 }
 
 func (o *shiftFlags) options() zonalshift.Options {

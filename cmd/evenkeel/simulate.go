@@ -109,7 +109,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if err := canReplace(o.page); err != nil {
 		return err
 	}
-	if err := o.flags.read(inputsOf(cmd).open); err != nil {
+	if err := o.flags.read(inputsOf(cmd).open, o.sizes.lists); err != nil {
 		return err
 	}
 	variant, err := parseVariant(o.compare)
@@ -244,18 +244,23 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 		return nil
 	}
 	l.sources[d.Name] = fmt.Sprintf("%s, document %d", d.File, d.Number)
+	files := simulate.Files{Open: open, MaxSize: l.sizes.lists, Progress: l.progress}
 	for run := range l.variant.runs() {
 		varied := l.variant.apply(*d, run)
-		setup, err := simulate.Load(&varied, simulate.Files{Open: open, MaxSize: l.sizes.lists, Progress: l.progress})
+		setup, err := simulate.Load(&varied, files)
+		own := err // the problem of the scenario without changes
+		if err != nil && l.variant.changes(run) {
+			_, own = simulate.Load(d, files)
+		}
 		var invalid *document.Invalid
-		if run == 0 && errors.As(err, &invalid) {
+		if errors.As(own, &invalid) {
 			l.problems = append(l.problems, invalid.Problems...)
 			break
 		}
 		if err == nil {
 			err = l.flags.bound(setup)
 		}
-		if run > 0 && err == nil {
+		if err == nil && l.variant.changes(run) {
 			err = l.variant.nodes.bound(setup)
 		}
 		if err != nil {

@@ -122,11 +122,14 @@ func (v *variant) runs() int {
 	return runs
 }
 
-// apply returns the document as it is played in the run of that number. Without several values the first run is that of
-// the scenario as it is. It does not change the document itself.
+// changes reports whether the run of that number plays the scenario with changes. Without several values the first run is
+// that of the scenario as it is.
+func (v *variant) changes(run int) bool { return run > 0 || v.several() }
+
+// apply returns the document as it is played in the run of that number. It does not change the document itself.
 func (v *variant) apply(d document.Document, run int) document.Document {
 	source, ok := d.Object.(*v1alpha1.Scenario)
-	if !ok || run == 0 && !v.several() {
+	if !ok || !v.changes(run) {
 		return d
 	}
 	scenario := *source
@@ -152,7 +155,11 @@ func (v *variant) changed(scenario *v1alpha1.Scenario) []v1alpha1.ChangedOption 
 	}
 	for _, bounds := range v.nodes.nodes {
 		text, _ := json.Marshal(bounds)
-		all = append(all, v1alpha1.ChangedOption{Name: "nodes", Changed: text})
+		values := slices.Repeat([]json.RawMessage{text}, v.runs())
+		if !v.changes(0) {
+			values[0] = nil
+		}
+		all = append(all, v1alpha1.ChangedOption{Name: "nodes", Baseline: values[0], Changed: values[1], Further: values[2:]})
 	}
 	return all
 }

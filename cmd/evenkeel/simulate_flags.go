@@ -77,10 +77,10 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 }
 
-// read reads the files that flags name.
-func (o *overrides) read(open document.Open) error {
+// read reads the files that flags name; limit is the size in bytes of those of --add, 0 for the default.
+func (o *overrides) read(open document.Open, limit int64) error {
 	var added simulate.Dump
-	if err := addNew(&added, open, o.added, 0); err != nil {
+	if err := addNew(&added, open, o.added, limit); err != nil {
 		return err
 	}
 	for object, err := range added.Objects() {
@@ -140,7 +140,7 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 			return
 		}
 		value := overridden.in(&given)
-		if value.IsZero() && (value.Kind() == reflect.String || value.Kind() == reflect.Bool) {
+		if value.IsZero() && value.Kind() == reflect.String {
 			return // nothing is said
 		}
 		overridden.in(&s.Spec).Set(value)

@@ -64,11 +64,11 @@ func (o *webhookFlags) addTo(f *pflag.FlagSet) {
 		"name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration to complete")
 	f.StringVar(&o.secret, "webhook-secret-name", webhooks.DefaultName,
 		"Secret in the own namespace with the certificate that is made and renewed for the webhooks")
-	f.StringSliceVar(&o.hosts, "webhook-host", nil, "further name or IP address by which the API server reaches the webhooks (repeatable)")
+	f.StringSliceVar(&o.hosts, "webhook-host", nil, "further name or IP address by which the API server reaches the webhooks; may be repeated")
 	f.DurationVar(&o.lifetime, "webhook-cert-lifetime", webhooks.DefaultLifetime,
-		"how long that certificate is valid; it is replaced when a third of it is left")
+		"validity of the certificate that is made for the webhooks; it is renewed when a third of it is left")
 	addCertificate(f, &o.files, "webhook-",
-		"certificate of --webhook-address from elsewhere: none is made, and the caBundle of the configurations is left alone",
+		"certificate of --webhook-address that you provide: none is made, and the caBundle of the configurations is not changed",
 		"authorities of --webhook-cert, to be kept in the caBundle of the configurations")
 	f.DurationVar(&o.drain, "webhook-shutdown-delay", 5*time.Second,
 		"how long the webhooks are still answered at shutdown, until API servers call other replicas")

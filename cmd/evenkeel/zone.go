@@ -40,8 +40,8 @@ func newZone() *cobra.Command {
 there, and what is needed comes up in the other zones. A zone that is returned catches up at a bounded pace. Nothing is moved
 or drained.
 
-The marks are in a ConfigMap of the cluster that kubectl talks to, or with --file in a file. A sidecar reads them there: see
-its flags --zonal-shift-configmap and --zonal-shift-file.`,
+The marks are in a ConfigMap of the cluster that kubectl talks to, or with --file in a file. The sidecar and the
+expander read them there: see their flags --zonal-shift-configmap and --zonal-shift-file.`,
 		GroupID: groupAnswers,
 	}
 	cmd.AddCommand(newZoneShift(), newZoneReturn(), newZoneList())
@@ -70,7 +70,7 @@ func (o *zoneOptions) store(flags *pflag.FlagSet) (zonemarks.Store, kubernetes.I
 		}
 		return zonemarks.File{Path: o.file}, nil, nil
 	}
-	config, err := kubectlConfig(o.kubeconfig, o.context, noCluster("give --kubeconfig for the cluster, or --file for a file"))
+	config, err := kubectlConfig("", o.kubeconfig, o.context, noCluster("give --kubeconfig for the cluster, or --file for a file"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,9 +156,10 @@ func newZoneList() *cobra.Command {
 	o := zoneOptions{}
 	var output printing.Flags
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the zones that are shifted away",
-		Long:    "List the zones that are marked as shifted away. What a sidecar makes of them, and what it has detected, is on its status page.",
+		Use:   "list",
+		Short: "List the zones that are shifted away",
+		Long: "List the zones that are marked as shifted away. The status page of the sidecar or the expander shows what it makes of " +
+			"them, and what it has detected.",
 		Example: "  evenkeel zone list\n  evenkeel zone list --file shifts.yaml -o yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

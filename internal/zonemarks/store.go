@@ -64,7 +64,7 @@ func (f File) Change(ctx context.Context, change func(text []byte) ([]byte, erro
 	}
 	fresh, err := os.CreateTemp(filepath.Dir(f.Path), filepath.Base(f.Path)+".*")
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "write", Path: f.Path, Err: errors.Unwrap(err)}
 	}
 	defer os.Remove(fresh.Name()) // it is not there any more if all went well
 	_, err = fresh.Write(text)
