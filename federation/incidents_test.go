@@ -550,3 +550,29 @@ func TestPausedDeploymentIsNamed(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// What a cluster did not take is not wanted there any more when it is back. Then replicas leave the others at once, which
+// they would not while it is not known whether those can start.
+func TestARefusalThatIsOverHoldsNoReplica(t *testing.T) {
+	t.Parallel()
+	w := abc(t, everywhere(entry(-1, -1, 1)))
+	w.in.Spec.Replicas = new(int32(30))
+	w.converge()
+	c := w.place("c")
+	c.refuses = "the API server did not answer in time"
+	w.in.Spec.Replicas = new(int32(36))
+	w.pass()
+	c.refuses, c.Reach = "", Lost
+	w.in.Spec.Replicas = new(int32(30))
+	w.converge()
+	c.Reach = Reachable
+	for range 20 { // nothing else happens: only what a decision asks for has another one made
+		w.run()
+		d := w.pass()
+		if len(d.Writes) == 0 && (d.Next.IsZero() || d.Next.After(w.in.Now.Add(time.Second))) {
+			break
+		}
+		w.in.Now = w.in.Now.Add(time.Second)
+	}
+	w.want("10 10 10", "back")
+}

@@ -296,8 +296,9 @@ func (p *pass) pace() []Write {
 			if m.status.Refused != nil {
 				m.status.Refused.Replicas = to
 			}
-		} else if !m.Local.Unanswered {
-			m.status.Refused = nil // what could not be written is not wanted any more
+		} else if m.status.Refused != nil && !m.Local.Unanswered {
+			m.status.Refused = nil     // what could not be written is not wanted any more,
+			p.timer.After(p.timer.Now) // and others need not wait for it
 		}
 		m.health.Now.Resize(to, p.act, &p.timer)
 		m.status.Written = to
