@@ -160,6 +160,11 @@ func (w *fakeFleet) pass() Decision {
 		w.t.Fatal(err)
 	}
 	w.apply(&d)
+	if len(d.Writes) == 0 && (d.Next.IsZero() || d.Next.After(w.in.Now.Add(time.Second))) { // nothing is left to do by then
+		if again, err := Decide(w.in); err != nil || len(again.Writes) > 0 {
+			w.t.Fatalf("nothing was left to do, and then %+v: %v", again.Writes, err)
+		}
+	}
 	return d
 }
 
