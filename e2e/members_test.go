@@ -230,7 +230,7 @@ func refusedJoins(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 		"invalid --server":                 {"paris", "--member-kubeconfig=x", "--server=paris.example.com"},
 		"invalid --token-lifetime":         {"paris", "--member-kubeconfig=x", "--token-lifetime=1m"},
 		"invalid label":                    {"paris", "--member-kubeconfig=x", "--region=a b"},
-		"--kubeconfig=nowhere":             {"paris", "--member-kubeconfig=nowhere"},
+		"--member-kubeconfig=nowhere":      {"paris", "--member-kubeconfig=nowhere"},
 	} {
 		if out, says := f.run(t, 2, append([]string{"cluster", "join"}, args...)...); out != "" || !strings.Contains(says, want) ||
 			strings.Count(says, "\n") > 2 {
