@@ -31,6 +31,8 @@ func lostMember(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 		t.Fatal(err)
 	}
 	f.becomes(ctx, t, "cork", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
+	// Until then it is stabilizing, which may be over before anybody looks.
+	until(ctx, t, "an event says that it has answered for a while", func() bool { return f.events(ctx, t, "cork", "ClusterBack") == 1 })
 }
 
 func quietMembers(ctx context.Context, t *testing.T, f *fleetOfClusters) {

@@ -97,8 +97,8 @@ func tenAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m.wrote(t, mark, 10*n)
 }
 
-// wrote checks the writes since a mark while so many pods were created: about one of the status for a pod where they are
-// created one after the other, as on a busy machine, and none of costs.
+// wrote checks the writes since a mark while so many pods were created: fewer than there are pods, apart from conflicts of
+// the writers, and none of costs.
 func (m *market) wrote(t *testing.T, since controlplane.Mark, pods int) {
 	t.Helper()
 	writes, err := m.plane.Writes(controllerUser, since)
@@ -112,7 +112,7 @@ func (m *market) wrote(t *testing.T, since controlplane.Mark, pods int) {
 		}
 	}
 	t.Logf("%d pods: %v", pods, done)
-	if done["update workloadspreads/status 200"] > pods+pods/2 || done["patch pods/ 200"] > 0 {
+	if done["update workloadspreads/status 200"] > pods || done["patch pods/ 200"] > 0 {
 		t.Errorf("wrote %v for %d pods", done, pods)
 	}
 }
