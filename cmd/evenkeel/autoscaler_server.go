@@ -44,9 +44,10 @@ type autoscalerServer struct {
 	log          logFlags
 }
 
-func (o *autoscalerServer) addTo(f *pflag.FlagSet) {
+// addTo adds the flags. The listeners are those that may be without TLS.
+func (o *autoscalerServer) addTo(f *pflag.FlagSet, listeners ...string) {
 	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
-	o.plaintext.addTo(f)
+	o.plaintext.addTo(f, listeners...)
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
 	o.choice.addTo(f)
 	addSimilarityFlags(f, &o.options.Similarity)

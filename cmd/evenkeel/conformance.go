@@ -97,7 +97,7 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 func (o *conformanceOptions) validate(f *pflag.FlagSet) error {
 	return cmp.Or(
 		refuse(o.address == "", "no server given (name one with --address HOST:PORT)"),
-		refuse(o.readOnly && len(o.groups) > 0, "--group and --read-only exclude each other: no group is changed then"),
+		refuse(o.readOnly && len(o.groups) > 0, "--group and --read-only cannot be combined: no group is changed then"),
 		refuse(slices.Contains(o.groups, ""), "--group is empty"),
 		positive(f, "timeout"), notNegative(f, "node-timeout"),
 	)

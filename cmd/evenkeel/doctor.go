@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -32,7 +30,7 @@ import (
 // newDoctor builds the command that says what keeps node groups from being even, and the least that helps.
 func newDoctor() *cobra.Command {
 	var output printing.Flags
-	c := checkup{fromDump: fromDump{limit: document.DefaultMaxStream}}
+	c := checkup{source: source{limit: document.DefaultMaxStream}}
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE...|-]",
 		Short: "Show what keeps node groups from being even, and the least that helps",
@@ -82,23 +80,19 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&c.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
-	flags.StringVar(&c.options.GroupLabel, "group-label", "",
-		"node label whose value names the node group; by default the label of a known cloud")
-	addNow(flags, &c.now)
-	flags.Var(&c.limit, "max-file-size", "refuse larger files")
 	flags.StringVar(&c.snapshot, "snapshot", "",
 		"debugging snapshot of Cluster Autoscaler: the templates that it compares, also of groups without nodes")
 	flags.BoolVar(&c.simulated, "simulate", false,
 		"also play the cluster's own pods, all pending, on its groups without nodes: with Cluster Autoscaler alone and with evenkeel")
-	c.live.addTo(flags)
+	c.addTo(flags, &c.options)
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML, printing.HTML)
 	return cmd
 }
 
 // checkup reads a cluster or its dump.
 type checkup struct {
-	fromDump
+	source
+	options     simulate.DumpOptions
 	snapshot    string // file
 	simulated   bool
 	dump        simulate.Dump
@@ -124,31 +118,13 @@ func (c *checkup) show(cmd *cobra.Command, printer *printing.Printer, diagnosis 
 
 // observe reads all that is known of the cluster.
 func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) (*doctor.Observation, error) {
-	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(c.files) > 0 {
-		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(c.files, ", ")),
-			"either files are read or a cluster"}
-	}
-	var count simulate.Progress
-	count.Step.Of = "objects"
-	each := func(from string, item document.Item) error {
-		count.Step.Done++
-		count.Step.Doing = "reading " + from
-		progress(count)
-		return c.add(item)
-	}
 	c.observation.Now = c.now
 	var err error
-	if len(c.files) > 0 {
-		err = c.eachObject(inputsOf(cmd).open, each)
-	} else {
-		err = c.readLive(cmd, each)
+	cluster := func(ctx context.Context, each eachObject) ([]string, error) {
+		return c.eachOfCluster(ctx, cmd.Flags().Changed("namespace"), each)
 	}
-	switch {
-	case err != nil:
+	if c.observation.Missing, err = c.read(cmd, progress, c.add, cluster); err != nil {
 		return nil, err
-	case len(c.observation.Nodes) == 0:
-		return nil, &usageError{errors.New(cmp.Or(strings.Join(c.files, ", "), "the cluster") + ": holds no Node"),
-			"its nodes say what the node groups are"}
 	}
 	if err := c.readStatus(); err != nil {
 		return nil, err
@@ -189,36 +165,34 @@ func (c *checkup) add(item document.Item) error {
 	return c.dump.Add(item)
 }
 
-// readLive reads the cluster itself: Deployments first, as the flags of Cluster Autoscaler say where its status is.
-func (c *checkup) readLive(cmd *cobra.Command, each func(from string, item document.Item) error) error {
+// eachOfCluster reads the cluster itself: Deployments first, as the flags of Cluster Autoscaler say where its status is, unless a flag
+// of the doctor does.
+func (c *checkup) eachOfCluster(ctx context.Context, namespaced bool, each eachObject) (missing []string, err error) {
 	deployments := readable{live.Resource{Name: "deployments.apps", Path: "/apis/apps/v1/deployments"},
 		"how Cluster Autoscaler is started is seen on its pods only", false}
-	missing, err := c.live.read(cmd.Context(), []readable{deployments}, each)
+	missing, err = c.live.read(ctx, []readable{deployments}, each)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(c.observation.Autoscalers) > 0 {
-		by := &c.observation.Autoscalers[0]
-		c.live.status = by.Flags.Get("status-config-map-name", "")
-		if !cmd.Flags().Changed("namespace") {
-			c.live.namespace = by.Flags.Get("namespace", by.Namespace)
-		}
+	status := c.observation.StatusConfigMap()
+	c.live.status = status.Name
+	if !namespaced {
+		c.live.namespace = status.Namespace
 	}
-	more, err := c.live.eachObject(cmd.Context(), each)
+	more, err := c.live.eachObject(ctx, each)
 	if c.now.IsZero() {
 		c.observation.Now = now()
 	}
-	c.observation.Missing = append(missing, more...)
-	return err
+	return append(missing, more...), err
 }
 
-// readStatus reads the status of Cluster Autoscaler, of the ConfigMap that its flags name.
+// readStatus reads the status of Cluster Autoscaler, of the ConfigMap that its flags name, if possible in the namespace that they name.
 func (c *checkup) readStatus() error {
-	name := autoscalerstatus.ConfigMap
-	for i := range c.observation.Autoscalers {
-		name = c.observation.Autoscalers[i].Flags.Get("status-config-map-name", name)
+	wanted := c.observation.StatusConfigMap()
+	at := slices.IndexFunc(c.statuses, func(m *v1.ConfigMap) bool { return m.Name == wanted.Name && m.Namespace == wanted.Namespace })
+	if at < 0 {
+		at = slices.IndexFunc(c.statuses, func(m *v1.ConfigMap) bool { return m.Name == wanted.Name })
 	}
-	at := slices.IndexFunc(c.statuses, func(m *v1.ConfigMap) bool { return m.Name == name })
 	if at < 0 {
 		return nil
 	}
@@ -290,10 +264,10 @@ func (c *checkup) readSnapshot(open document.Open) error {
 // scenario makes a scenario of the dump; nil if it is not known which nodes are of one group, and then that is a finding.
 func (c *checkup) scenario() *simulate.Dumped {
 	c.options.Name, c.options.Max = "doctor", 1000
-	dumped, err := c.dump.Scenario(c.options)
+	dumped, err := c.dump.Scenario(c.dated(c.options))
 	if label := c.labelOfStatus(); err != nil && c.options.GroupLabel == "" && label != "" {
 		c.options.GroupLabel = label
-		dumped, err = c.dump.Scenario(c.options)
+		dumped, err = c.dump.Scenario(c.dated(c.options))
 	}
 	if err != nil {
 		c.observation.GroupsProblem = err.Error()

@@ -9,10 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -72,7 +74,8 @@ func TestDoctorOnKindsOfClusters(t *testing.T) {
 	}
 }
 
-// TestDoctorReadsAClusterItself serves a dump as an API server does, which refuses services.
+// TestDoctorReadsAClusterItself serves a dump as an API server does, which refuses services. A Cluster Autoscaler that does not run is
+// listed first, and its status has another name.
 func TestDoctorReadsAClusterItself(t *testing.T) {
 	lists := map[string][]any{}
 	for item, err := range document.Objects("dump", open(t, "testdata/clusters/cluster-api.yaml"), document.StreamOptions{}) {
@@ -88,6 +91,12 @@ func TestDoctorReadsAClusterItself(t *testing.T) {
 			lists["/api/v1/namespaces/capi/configmaps/cluster-autoscaler-status"] = []any{item.Object}
 		}
 	}
+	const deployments = "/apis/apps/v1/deployments"
+	stopped := lists[deployments][0].(*appsv1.Deployment).DeepCopy()
+	stopped.Name, stopped.Namespace, stopped.Status.ReadyReplicas = "away", "a", 0
+	args := &stopped.Spec.Template.Spec.Containers[0].Args
+	*args = append(*args, "--namespace=a", "--status-config-map-name=b")
+	lists[deployments] = slices.Insert(lists[deployments], 0, any(stopped))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := func(code int, value any) {
@@ -235,7 +244,7 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no such file":  {"missing.yaml"},
 		"holds no Node": {"../../configs/examples/split.yaml"},
-		"--kubeconfig does not go with dump.yaml":      {"dump.yaml", "--kubeconfig=k"},
+		"--kubeconfig cannot be combined with dump.yaml":      {"dump.yaml", "--kubeconfig=k"},
 		"must be one of table, wide, json, yaml, html": {"-o", "pdf"},
 		"must be a time": {"--now=noon"},
 		"--group-label":  {"testdata/clusters/none.yaml", "-o", "html", "--group-label=missing"},

@@ -52,7 +52,7 @@ The sizes of the groups are read from the status that Cluster Autoscaler writes 
 func (o *expanderOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "address", "127.0.0.1:8087", "address of the expander for Cluster Autoscaler")
 	addCertificate(f, &o.files, "", "certificate of the expander, required by Cluster Autoscaler", "")
-	o.autoscalerServer.addTo(f)
+	o.autoscalerServer.addTo(f, metricsListener)
 	f.BoolVar(&o.options.DryRun, "dry-run", false,
 		"only report what would be chosen, and leave the choice to the next expander of Cluster Autoscaler")
 	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server: sizes are those of the answers since the start")
@@ -73,7 +73,7 @@ func (o *expanderOptions) validate(f *pflag.FlagSet) error {
 		refuse(slices.Contains(strings.Split(o.choice.expander, ","), "price"),
 			"--expander=%s: prices are known to Cluster Autoscaler only: give it --expander=price,grpc, and leave price out here",
 			o.choice.expander),
-		refuse(o.noCluster && o.kubeconfig != "", "--no-cluster and --kubeconfig exclude each other"),
+		refuse(o.noCluster && o.kubeconfig != "", "--no-cluster and --kubeconfig cannot be combined"),
 		refuse(o.noCluster && o.countNodes, "--count-nodes needs a cluster: without one there are no nodes to count"),
 		refuse(o.noCluster && o.shifts.configMap != "", "--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster"),
 		checkAddress("address", o.address), checkFiles("", o.files), o.pages.validate(), o.shifts.validate(),

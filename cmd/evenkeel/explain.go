@@ -178,7 +178,7 @@ func changed(flags *pflag.FlagSet, names ...string) []string {
 
 const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, --templates FILE, or a scenario with -f FILE"
 
-// check refuses flags that exclude each other, or have no value.
+// check refuses flags that cannot be combined, or have no value.
 func (q *question) check(flags *pflag.FlagSet) error {
 	sources := changed(flags, sourceFlags...)
 	if len(q.files) > 0 {
@@ -192,16 +192,16 @@ func (q *question) check(flags *pflag.FlagSet) error {
 	return cmp.Or(
 		empty,
 		misuse(len(sources) == 0, hintSource, "no source given"),
-		misuse(len(sources) > 1, "a fleet is read from one source", "%s do not go together", strings.Join(sources, " and ")),
+		misuse(len(sources) > 1, "a fleet is read from one source", "%s cannot be combined", strings.Join(sources, " and ")),
 		misuse(q.sources.Nodes != "" && q.sources.GroupLabel == "",
 			"name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label"),
-		misuse(q.scenario != "" && q.sources.Pods != "", "a scenario has its own pods", "--pods does not go with -f"),
-		misuse(q.scenario != "" && q.sources.GroupLabel != "", "a scenario has its own groupLabel", "--group-label does not go with -f"),
+		misuse(q.scenario != "" && q.sources.Pods != "", "a scenario has its own pods", "--pods cannot be combined with -f"),
+		misuse(q.scenario != "" && q.sources.GroupLabel != "", "a scenario has its own groupLabel", "--group-label cannot be combined with -f"),
 		misuse(q.sources.Snapshot != "" && q.sources.GroupLabel != "", "a snapshot names its groups itself",
-			"--group-label does not go with --snapshot"),
+			"--group-label cannot be combined with --snapshot"),
 		q.pending.check(flags, q.scenario != ""),
 		misuse(len(q.options.Labels) > 0 && len(useless) > 0, "balancing labels alone decide, nothing else is compared",
-			"--balancing-label does not go with %s", strings.Join(useless, ", ")),
+			"--balancing-label cannot be combined with %s", strings.Join(useless, ", ")),
 	)
 }
 
@@ -209,7 +209,7 @@ func (q *question) check(flags *pflag.FlagSet) error {
 func (q *question) packsAlone(flags *pflag.FlagSet, groups []string) error {
 	useless := changed(flags, slices.Concat(sourceFlags, comparedByLabels, []string{"pods", "group-label", "balancing-label"})...)
 	useless = append(useless, groups...)
-	return misuse(len(useless) > 0, "it lists the label packs, whatever the fleet", "--packs does not go with %s", strings.Join(useless, ", "))
+	return misuse(len(useless) > 0, "it lists the label packs, whatever the fleet", "--packs cannot be combined with %s", strings.Join(useless, ", "))
 }
 
 // answer reads the fleet and explains it.

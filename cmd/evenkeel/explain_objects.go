@@ -119,7 +119,7 @@ func (q *question) replicas(cmd *cobra.Command, names []string, named bool, prin
 func alone(cmd *cobra.Command, n document.Naming) error {
 	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at",
 		"zonal-shift-file", schedulerConfigFlag})...)
-	return misuse(len(useless) > 0, "leave the flags out", "%s does not go with %ss", strings.Join(useless, ", "), n.Kind)
+	return misuse(len(useless) > 0, "leave the flags out", "%s cannot be combined with %ss", strings.Join(useless, ", "), n.Kind)
 }
 
 func replicaParts(p *printing.Printer, e *placement.Explanation) []printing.Part {

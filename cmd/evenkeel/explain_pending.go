@@ -38,7 +38,7 @@ func (o *pendingFlags) check(flags *pflag.FlagSet, scenario bool) error {
 	return cmp.Or(
 		misuse(!scenario && flags.Changed("at"), "a list and a snapshot are of one time", "--at goes with -f only"),
 		misuse(o.at < 0, "it counts from the begin of the run", "invalid --at %s: must not be below 0", o.at),
-		misuse(scenario && own != "", "a scenario has its own schedulerConfig and zonalShifts", "%s does not go with -f", own),
+		misuse(scenario && own != "", "a scenario has its own schedulerConfig and zonalShifts", "%s cannot be combined with -f", own),
 	)
 }
 

@@ -63,7 +63,7 @@ The cloud keeps no state: after a restart it begins with the sizes of the file.`
 	f.StringVar(&o.address, "address", o.address, "where to serve the protocol, host:port; port 0 is any free port")
 	addCertificate(f, &o.files, "", "certificate for Cluster Autoscaler; without it there is no TLS",
 		"require a client certificate signed by this authority")
-	o.plaintext.addTo(f)
+	o.plaintext.addTo(f, providerListener, metricsListener)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster for the Node objects; without it there are none")
 	f.BoolVar(&o.deleteNodes, "delete-nodes-on-exit", false, "delete the Node objects at shutdown")
 	f.StringVar(&o.metricsAddress, "metrics-address", "", "where to serve /healthz, /readyz and /metrics, host:port; empty to disable")

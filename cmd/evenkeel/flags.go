@@ -117,13 +117,13 @@ func (l *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 // The listeners that need no TLS for the protocol that they speak.
 const providerListener, metricsListener = "provider", "metrics"
 
-// plaintextFlag is the flag --allow-plaintext of a server with several listeners: those that it
-// names, or all of them without a value.
-type plaintextFlag struct{ allowed []string }
+// plaintextFlag is the flag --allow-plaintext of a server: the listeners that it names, or all of them without a value.
+type plaintextFlag struct{ listeners, allowed []string }
 
-func (p *plaintextFlag) addTo(f *pflag.FlagSet) {
-	f.Var(p, "allow-plaintext", "`LISTENERS` that may be without TLS on addresses other than loopback, comma-separated: "+providerListener+
-		", "+metricsListener+"; all without a value")
+func (p *plaintextFlag) addTo(f *pflag.FlagSet, listeners ...string) {
+	p.listeners = listeners
+	f.Var(p, "allow-plaintext", "`LISTENERS` that may be without TLS on addresses other than loopback, comma-separated: "+
+		strings.Join(listeners, ", ")+"; all without a value")
 	f.Lookup("allow-plaintext").NoOptDefVal = "true"
 }
 
@@ -132,13 +132,13 @@ func (p *plaintextFlag) Set(value string) error {
 	p.allowed = nil
 	if all, err := strconv.ParseBool(value); err == nil {
 		if all {
-			p.allowed = []string{providerListener, metricsListener}
+			p.allowed = p.listeners
 		}
 		return nil
 	}
 	for name := range strings.SplitSeq(value, ",") {
-		if name != providerListener && name != metricsListener {
-			return fmt.Errorf("there is no listener %q: must be %s or %s", name, providerListener, metricsListener)
+		if !slices.Contains(p.listeners, name) {
+			return fmt.Errorf("there is no listener %q: must be %s", name, strings.Join(p.listeners, " or "))
 		}
 		p.allowed = append(p.allowed, name)
 	}

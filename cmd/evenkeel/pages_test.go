@@ -209,7 +209,7 @@ func TestPlaintextPerListener(t *testing.T) {
 	} {
 		var p plaintextFlag
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		p.addTo(f)
+		p.addTo(f, providerListener, metricsListener)
 		if err := f.Parse(strings.Fields(args)); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
@@ -219,7 +219,7 @@ func TestPlaintextPerListener(t *testing.T) {
 	}
 	for _, args := range []string{"--allow-plaintext=expander", "--allow-plaintext=metrics,", "--allow-plaintext="} {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		new(plaintextFlag).addTo(f)
+		new(plaintextFlag).addTo(f, providerListener, metricsListener)
 		if err := f.Parse([]string{args}); err == nil || !strings.Contains(err.Error(), "must be provider or metrics") {
 			t.Errorf("%s: %v", args, err)
 		}

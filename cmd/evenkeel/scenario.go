@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,17 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/document"
-	"github.com/evenkeel/evenkeel/internal/document/live"
 	"github.com/evenkeel/evenkeel/internal/simulate"
-	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // newScenario groups the commands about documents of kind Scenario.
@@ -48,17 +39,14 @@ func newScenario() *cobra.Command {
 
 // fromDump has the flags of the command.
 type fromDump struct {
+	source
 	options simulate.DumpOptions
-	files   []string
 	added   []string
 	nodes   []string
-	now     time.Time
-	limit   fileSize
-	live    liveCluster
 }
 
 func newFromDump() *cobra.Command {
-	o := fromDump{limit: document.DefaultMaxStream}
+	o := fromDump{source: source{limit: document.DefaultMaxStream}}
 	cmd := &cobra.Command{
 		Use:   "from-dump [FILE...|-]",
 		Short: "Make a scenario from a cluster, or from the output of kubectl",
@@ -96,16 +84,11 @@ Cluster Autoscaler.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
 	flags.StringVar(&o.options.Name, "name", "from-dump", "name of the scenario")
-	flags.StringVar(&o.options.GroupLabel, "group-label", "",
-		"node label whose value names the node group; by default the label of a known cloud")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
-	addNow(flags, &o.now)
 	flags.Int32Var(&o.options.Max, "max", 100, "maximum of groups whose bounds are unknown")
-	flags.Var(&o.limit, "max-file-size", "refuse larger files")
-	o.live.addTo(flags)
+	o.addTo(flags, &o.options)
 	return cmd
 }
 
@@ -114,39 +97,10 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 	if o.options.Max < 0 {
 		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds are unknown"}
 	}
-	if !o.now.IsZero() {
-		o.options.Now = &metav1.Time{Time: o.now}
-	}
-	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(o.files) > 0 {
-		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(o.files, ", ")),
-			"either files are read or a cluster"}
-	}
-	var missing []string
 	dump := &simulate.Dump{}
-	nodes := 0
-	step := predicates.Step{Of: "objects"}
-	each := func(from string, item document.Item) error {
-		step.Done++
-		step.Doing = "reading " + from
-		progress(simulate.Progress{Step: step})
-		if item.Kind == "Node" {
-			nodes++
-		}
-		return dump.Add(item)
-	}
-	var err error
-	from, remedy := strings.Join(o.files, ", "), "the output of kubectl get nodes says what the node groups are"
-	if len(o.files) > 0 {
-		err = o.eachObject(inputsOf(cmd).open, each)
-	} else {
-		from, remedy = "the cluster", "its nodes say what the node groups are"
-		missing, err = o.live.eachObject(cmd.Context(), each)
-	}
-	switch {
-	case err != nil:
+	missing, err := o.read(cmd, progress, dump.Add, o.live.eachObject)
+	if err != nil {
 		return nil, err
-	case nodes == 0:
-		return nil, &usageError{fmt.Errorf("%s: holds no Node", from), remedy}
 	}
 	if err := addNew(dump, inputsOf(cmd).open, o.added, int64(o.limit)); err != nil {
 		return nil, err
@@ -160,25 +114,12 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 		bounds[name] = simulate.DumpBounds{Min: int32(least), Max: int32(most)}
 	}
 	o.options.Bounds = bounds
-	out, err := dump.Scenario(o.options)
+	out, err := dump.Scenario(o.dated(o.options))
 	if err != nil {
 		return nil, &usageError{err, `see "evenkeel scenario from-dump --help"`}
 	}
 	out.Notes = append(missing, out.Notes...)
 	return out, nil
-}
-
-// eachObject reads the objects of all files.
-func (o *fromDump) eachObject(open document.Open, each func(from string, item document.Item) error) error {
-	for i, name := range o.files {
-		if name == "-" && slices.Contains(o.files[:i], "-") {
-			return &usageError{errors.New("stdin is named twice, but can be read only once"), "name it once"}
-		}
-		if err := open.Objects(name, document.StreamOptions{MaxSize: int64(o.limit)}, each); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // addNow adds the flag for the time of a dump.
@@ -196,8 +137,8 @@ const addUsage = "FILE of workloads, as for kubectl apply: their pods are added 
 
 // addNew adds the workloads of files to a dump.
 func addNew(to *simulate.Dump, open document.Open, files []string, limit int64) error {
-	from := fromDump{files: files, limit: fileSize(limit)}
-	return from.eachObject(open, func(title string, item document.Item) error {
+	from := source{files: files, limit: fileSize(limit)}
+	return from.eachOfFiles(open, func(title string, item document.Item) error {
 		if item.Object == nil {
 			return &usageError{fmt.Errorf("%s: cannot add a %s %s", title, item.APIVersion, item.Kind),
 				"pods, workloads, claims and services can be added"}
@@ -268,109 +209,3 @@ const emptyGroup = `- name: %q
 
 // zeros are fields without information that encoding leaves in a template.
 var zeros = regexp.MustCompile(`,"(?:daemonEndpoints":\{"kubeletEndpoint":\{"Port":0\}\}|nodeInfo":\{[^{}]*\})`)
-
-// liveCluster names a cluster to read instead of files.
-type liveCluster struct {
-	kubeconfig, context, namespace string
-	status                         string // the name of the ConfigMap if it is not the usual one
-}
-
-// liveFlags have no effect if files are read.
-var liveFlags = []string{"kubeconfig", "context", "namespace"}
-
-func (l *liveCluster) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&l.kubeconfig, "kubeconfig", "",
-		"kubeconfig file of the cluster to read if no file is given; by default the same as for kubectl")
-	flags.StringVar(&l.context, "context", "", "context of the kubeconfig")
-	flags.StringVar(&l.namespace, "namespace", "kube-system", "namespace in which Cluster Autoscaler keeps its ConfigMap")
-}
-
-// A readable is a resource that a scenario is made from.
-type readable struct {
-	live.Resource
-	// without describes the consequence if the resource may not be read; empty: the resource is
-	// required.
-	without string
-	// optional resources are not part of Kubernetes itself.
-	optional bool
-}
-
-// readables are read in this order, which is the order of a dump as documented.
-func (l *liveCluster) readables() []readable {
-	core := func(name, selector, without string) readable {
-		return readable{live.Resource{Name: name, Path: "/api/v1/" + name, FieldSelector: selector}, without, false}
-	}
-	group := func(name, group, without string) readable {
-		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/v1/" + name}, without, false}
-	}
-	autoscaling := func(name, version, without string) readable {
-		const group = "autoscaling.x-k8s.io"
-		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/" + version + "/" + name}, without, true}
-	}
-	const storage, apps = "storage.k8s.io", "apps"
-	status := cmp.Or(l.status, autoscalerstatus.ConfigMap)
-	return []readable{
-		core("nodes", "", ""),
-		core("pods", "status.phase!=Succeeded,status.phase!=Failed", ""),
-		group("daemonsets", apps, "daemon sets are taken from their pods"),
-		group("statefulsets", apps, "no claims are made for pods that have none yet"),
-		core("services", "", "pods without a controller are not spread by default"),
-		core("namespaces", "", "affinity to pods of namespaces with a label finds none"),
-		core("persistentvolumeclaims", "", "pods with volumes run nowhere"),
-		core("persistentvolumes", "", "no pod is kept in the zone of its volumes"),
-		group("storageclasses", storage, "pods that wait for a volume run nowhere"),
-		group("csinodes", storage, "nodes take any number of volumes"),
-		group("csidrivers", storage, "no driver is short of capacity"),
-		group("csistoragecapacities", storage, "no driver is short of capacity"),
-		group("volumeattachments", storage, "nodes take as many volumes as their pods leave"),
-		autoscaling("capacitybuffers", "v1beta1", "no room is kept free for buffers"),
-		autoscaling("capacityquotas", "v1alpha1", "no quota over capacity counts"),
-		autoscaling("provisioningrequests", "v1", "no room is kept for provisioning requests"),
-		core("podtemplates", "", "buffers and provisioning requests of pod templates get no room"),
-		group("poddisruptionbudgets", "policy", "scale-down moves pods that budgets would protect"),
-		group("priorityclasses", "scheduling.k8s.io", "only pods that tell their own priority have one"),
-		{live.Resource{
-			Name: "configmap " + l.namespace + "/" + status,
-			Path: "/api/v1/namespaces/" + l.namespace + "/configmaps/" + status,
-		}, "Cluster Autoscaler's bounds of node groups are not known", false},
-	}
-}
-
-// eachObject reads the cluster. Optional resources that are missing are reported as notes.
-func (l *liveCluster) eachObject(ctx context.Context, each func(from string, item document.Item) error) (notes []string, err error) {
-	return l.read(ctx, l.readables(), each)
-}
-
-// read reads some resources of the cluster.
-func (l *liveCluster) read(ctx context.Context, of []readable,
-	each func(from string, item document.Item) error) (notes []string, err error) {
-	none := &usageError{errors.New("no file given and no cluster found"),
-		"name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
-	config, err := kubectlConfig("", l.kubeconfig, l.context, none)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := live.New(rest.AddUserAgent(config, "evenkeel-scenario"))
-	if err != nil {
-		return nil, &usageError{err, "--kubeconfig says how the cluster is reached"}
-	}
-	for _, r := range of {
-		for item, err := range reader.Objects(ctx, r.Resource) {
-			switch {
-			case apierrors.IsNotFound(err) && r.without != "": // the server does not have this resource, so there are no objects
-			case apierrors.IsForbidden(err) && r.optional && !reader.Serves(ctx, r.Resource): // nobody was given a right to it
-			case apierrors.IsForbidden(err) && r.without != "":
-				notes = append(notes, fmt.Sprintf("%v: %s", err, r.without))
-			case apierrors.IsForbidden(err):
-				return nil, fmt.Errorf("%w (nodes and pods are needed: give the user the right to list them in all namespaces)", err)
-			case err != nil:
-				return nil, err
-			default:
-				if err := each(r.Name+" of "+config.Host, item); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	return notes, nil
-}

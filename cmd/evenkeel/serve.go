@@ -112,7 +112,7 @@ func checkFiles(prefix string, files serving.Files) error {
 
 // checkPair checks the flags of a certificate and its key.
 func checkPair(prefix string, files serving.Files) error {
-	return refuse((files.Cert == "") != (files.Key == ""), "--%[1]scert and --%[1]skey go together", prefix)
+	return refuse((files.Cert == "") != (files.Key == ""), "--%[1]scert and --%[1]skey must be given together", prefix)
 }
 
 // restConfig returns the configuration for the API server: from the file or, without one, from the

@@ -61,7 +61,7 @@ var flagNames = map[string]string{
 // unusable later is reported, and what it had before holds on.
 func (o *shiftFlags) validate() error {
 	if o.file != "" && o.configMap != "" {
-		return errors.New("--zonal-shift-file and --zonal-shift-configmap exclude each other: the marks are in one place")
+		return errors.New("--zonal-shift-file and --zonal-shift-configmap cannot be combined: the marks are in one place")
 	}
 	_, err := zonalshift.New(o.options())
 	var invalid *apportion.InvalidError

@@ -20,7 +20,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.backendAddress, "backend-address", "", "the real external cloud provider, host:port")
 	addCertificate(f, &o.backendFiles, "backend-", "client certificate for the real provider",
 		"authority that must have signed the real provider's certificate; enables TLS")
-	o.autoscalerServer.addTo(f)
+	o.autoscalerServer.addTo(f, providerListener, metricsListener)
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	f.DurationVar(&o.options.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime,
 		"the value passed to Cluster Autoscaler")
@@ -66,17 +66,18 @@ func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
 	if o.replay != "" {
 		return cmp.Or(
 			refuse(o.backendAddress != "" || o.recordEvents != "" || o.record != "",
-				"--replay excludes --backend-address, --record and --record-events: it serves nothing"),
+				"--replay cannot be combined with --backend-address, --record or --record-events: it serves nothing"),
 			positive(f, "max-node-provision-time", "max-node-startup-time"), notNegative(f, "max-balance-deferral"),
 		)
 	}
 	return cmp.Or(
+		refuse(f.Changed("output"), "--output needs --replay: a server prints no result"),
 		refuse(o.backendAddress == "", "no cloud provider given (name it with --backend-address)"),
 		refuse(o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""),
 			"the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
 		checkPair("backend-", o.backendFiles),
 		refuse(o.options.DryRun && o.options.NoticePods,
-			"--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod"),
+			"--pod-provisioning-conditions and --dry-run cannot be combined: what would be done is not done about any pod"),
 		refuse(o.options.LevelScaleDown && !o.balance,
 			"--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance"),
 		refuse(o.options.Parallel < 1, "invalid --backend-parallelism %d: must be 1 or more", o.options.Parallel),
@@ -93,7 +94,7 @@ func (o *sidecarOptions) checkCluster() error {
 		return nil
 	}
 	return cmp.Or(
-		refuse(o.kubeconfig != "", "--no-cluster and --kubeconfig exclude each other"),
+		refuse(o.kubeconfig != "", "--no-cluster and --kubeconfig cannot be combined"),
 		refuse(!o.inferReadiness, "--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown"),
 		refuse(o.journalFile == "", "--no-cluster needs --journal-file: without a journal nothing is granted in part"),
 		refuse(o.options.NoticePods, "--pod-provisioning-conditions needs a cluster: without one there is no pod to write to"),

@@ -136,7 +136,7 @@ func TestSidecarReplays(t *testing.T) {
 		"cut off": {[]string{"--replay", write(`{"at":"2026` + "\n" + string(text))}, exitSuccess, "the expander was not asked before",
 			"0 of them answered otherwise"},
 		"no event":   {[]string{"--replay", write("not an event\n")}, exitUsage, "", "no line is an event"},
-		"serves too": {[]string{"--replay", events, "--backend-address", "x:1"}, exitUsage, "", "--replay excludes --backend-address"},
+		"serves too": {[]string{"--replay", events, "--backend-address", "x:1"}, exitUsage, "", "--replay cannot be combined with --backend-address"},
 	}
 	for name, tt := range tests {
 		var stdout, stderr strings.Builder

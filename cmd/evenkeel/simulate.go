@@ -63,7 +63,7 @@ prints them: which pod goes to which subset and node, and which are deleted firs
 			printer := output.Printer(cmd)
 			if list {
 				if given := slices.Concat(o.files, names); len(given) > 0 {
-					return &usageError{fmt.Errorf("--list does not go with %s", strings.Join(given, ", ")),
+					return &usageError{fmt.Errorf("--list cannot be combined with %s", strings.Join(given, ", ")),
 						"it lists the scenarios that come with the program"}
 				}
 				return listScenarios(printer)

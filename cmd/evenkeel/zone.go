@@ -65,7 +65,7 @@ func (o *zoneOptions) store(flags *pflag.FlagSet) (zonemarks.Store, kubernetes.I
 	if o.file != "" {
 		for _, name := range []string{"kubeconfig", "context", "namespace", "configmap"} {
 			if flags.Changed(name) {
-				return nil, nil, &usageError{fmt.Errorf("--file and --%s exclude each other", name), "the marks are in a file or in a ConfigMap"}
+				return nil, nil, &usageError{fmt.Errorf("--file and --%s cannot be combined", name), "the marks are in a file or in a ConfigMap"}
 			}
 		}
 		return zonemarks.File{Path: o.file}, nil, nil

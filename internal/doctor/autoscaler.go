@@ -11,7 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 )
 
 // program is the name of Cluster Autoscaler's binary and of its image.
@@ -132,9 +135,9 @@ func evenkeelIn(image string, words []string) Way {
 	return ""
 }
 
-// dropReplicas leaves out pods of workloads that are known otherwise: the workload itself, or a pod of the same owner. Those that run come
-// first.
-func (o *Observation) dropReplicas() {
+// Autoscaler is the Cluster Autoscaler that the diagnosis is about; nil if none is seen. It leaves out pods of workloads that are known
+// otherwise: the workload itself, or a pod of the same owner. Those that run come first.
+func (o *Observation) Autoscaler() *Autoscaler {
 	if slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind != "Pod" }) {
 		o.Autoscalers = slices.DeleteFunc(o.Autoscalers, func(a Autoscaler) bool { return a.owned })
 	}
@@ -145,6 +148,21 @@ func (o *Observation) dropReplicas() {
 	o.Autoscalers = slices.CompactFunc(o.Autoscalers, func(a, b Autoscaler) bool {
 		return a.Kind == "Pod" && b.Kind == "Pod" && a.Image == b.Image && slices.Equal(a.Flags.words, b.Flags.words)
 	})
+	if len(o.Autoscalers) == 0 {
+		return nil
+	}
+	return &o.Autoscalers[0]
+}
+
+// StatusConfigMap names the ConfigMap with the status of Cluster Autoscaler, as its flags do.
+func (o *Observation) StatusConfigMap() types.NamespacedName {
+	flags := Flags{}
+	if a := o.Autoscaler(); a != nil {
+		flags = a.Flags
+	}
+	return types.NamespacedName{
+		Namespace: flags.Get("namespace", metav1.NamespaceSystem), Name: flags.Get("status-config-map-name", autoscalerstatus.ConfigMap),
+	}
 }
 
 // Flags are the flags that Cluster Autoscaler is started with.

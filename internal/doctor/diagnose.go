@@ -32,13 +32,9 @@ type diagnoser struct {
 
 // Diagnose says what is wrong and what helps. The error is about a template that cannot be compared.
 func Diagnose(o *Observation) (*Diagnosis, error) {
-	o.dropReplicas()
-	d := &diagnoser{observed: o, groups: map[string]*Group{}, result: Result{
+	d := &diagnoser{observed: o, autoscaler: o.Autoscaler(), groups: map[string]*Group{}, result: Result{
 		Autoscalers: []AutoscalerResult{}, Groups: []GroupResult{}, Sets: []SetResult{}, Findings: []Finding{}, Notes: slices.Clone(o.Notes),
 	}}
-	if len(o.Autoscalers) > 0 {
-		d.autoscaler = &o.Autoscalers[0]
-	}
 	d.findAutoscaler()
 	d.status()
 	d.readGroups()

@@ -502,7 +502,7 @@ func TestAutoscalersAreFound(t *testing.T) {
 		for _, object := range c.objects {
 			o.AddWorkload(object)
 		}
-		o.dropReplicas()
+		o.Autoscaler()
 		var got []string
 		for i := range o.Autoscalers {
 			a := &o.Autoscalers[i]
