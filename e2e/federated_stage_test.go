@@ -186,8 +186,7 @@ func (s *stage) sizes(ctx context.Context) (sizes, ready []int32) {
 // until waits. Many stages wait at the same time.
 func (s *stage) until(ctx context.Context, t *testing.T, what string, wanted func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, settledWithin, true,
-		func(context.Context) (bool, error) { return wanted(), nil })
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, settledWithin, true, func(context.Context) (bool, error) { return wanted(), nil })
 	if err != nil {
 		s.explain(ctx, t)
 		t.Fatalf("waiting until %s: %v", what, err)

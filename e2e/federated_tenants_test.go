@@ -28,29 +28,6 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 )
 
-// What members do not take, what tenants may have written there, and what happens when controllers or the API
-// server of the host fail, over clusters that are real control planes.
-func TestFederatedWritesAndFailures(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
-	defer cancel()
-	w := newFederation(ctx, t)
-	if !together(ctx, t, map[string]func(context.Context, *testing.T){
-		"a dead webhook": w.deadWebhook,
-		"the template is exactly what the object says": w.exactTemplate,
-		"a tenant":                 w.tenant,
-		"deleted with its orphans": w.orphanWins,
-		"somebody else sizes the Deployment in one member": w.sizedByOthers,
-		"a local object is deleted that has a finalizer":   w.deletedSlowly,
-	}) {
-		t.FailNow()
-	}
-	w.inTurn(ctx, t, []step{
-		{"the API server of the host is restarted in the middle of moves", (*stage).hostRestarted},
-		{"the leader is killed, and another one frozen, in the middle of moves", (*stage).leaders},
-	})
-}
-
 // Writes into a cluster fail because of a dead webhook. The status, an event and the explanation name it, the
 // share runs elsewhere, and returns when the webhook is gone.
 func (w *federation) deadWebhook(ctx context.Context, t *testing.T) {

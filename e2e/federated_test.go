@@ -46,6 +46,13 @@ func TestFederatedReplicaSets(t *testing.T) {
 		"admission refuses the local object":             w.refused,
 		"edited while moves are in flight":               w.edited,
 		"an autoscaler drives the sum over all clusters": w.autoscaled,
+		// What members do not take, and what tenants may have written there.
+		"a dead webhook": w.deadWebhook,
+		"the template is exactly what the object says": w.exactTemplate,
+		"a tenant":                 w.tenant,
+		"deleted with its orphans": w.orphanWins,
+		"somebody else sizes the Deployment in one member": w.sizedByOthers,
+		"a local object is deleted that has a finalizer":   w.deletedSlowly,
 	}) {
 		t.FailNow()
 	}
@@ -56,6 +63,8 @@ func TestFederatedReplicaSets(t *testing.T) {
 		{"an API server is away for a short time", (*stage).shortLoss},
 		{"an API server is away for a long time", (*stage).longLoss},
 		{"an API server hangs", (*stage).hangs},
+		{"the API server of the host is restarted in the middle of moves", (*stage).hostRestarted},
+		{"the leader is killed, and another one frozen, in the middle of moves", (*stage).leaders},
 	})
 }
 

@@ -32,7 +32,7 @@ func TestWorkloadSpreads(t *testing.T) {
 	ctx := t.Context() // each wait has a limit of its own
 	w := newSpreadCluster(ctx, t)
 	together(ctx, t, in(w, map[string]func(context.Context, *testing.T, *spreadCluster){
-		"500 pods at once":      manyAtOnce,
+		"many pods at once":     manyAtOnce,
 		"ten workloads at once": tenAtOnce,
 		"up and down":           upAndDown,
 		"rollouts":              rollouts,
@@ -50,11 +50,15 @@ func TestWorkloadSpreads(t *testing.T) {
 
 // Pods that are created at once fill the subsets in their order, exactly.
 func manyAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
+	tenth := 50
+	if testing.Short() {
+		tenth = 10
+	}
 	m := w.market(ctx, t, "many", zone{"a", 1000}, zone{"b", 1000}, zone{"c", 1000})
-	m.spread(ctx, t, m.bounded("Deployment", "a 150", "b 250", "c"))
-	m.create(ctx, t, m.web(500))
-	m.counts(ctx, t, "at once", map[string]int{"a": 150, "b": 250, "c": 100})
-	m.never(t, map[string]int{"": 0, "a": 150, "b": 250})
+	m.spread(ctx, t, m.bounded("Deployment", fmt.Sprint("a ", 3*tenth), fmt.Sprint("b ", 5*tenth), "c"))
+	m.create(ctx, t, m.web(int32(10*tenth)))
+	m.counts(ctx, t, "at once", map[string]int{"a": 3 * tenth, "b": 5 * tenth, "c": 2 * tenth})
+	m.never(t, map[string]int{"": 0, "a": 3 * tenth, "b": 5 * tenth})
 }
 
 // spreadPods is how many pods each of ten workloads has that are created at the same time.
@@ -65,6 +69,9 @@ var spreadPods = flag.Int("spread-pods", 30, "replicas of each workload of TestW
 func tenAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "ten", zone{"a", 1000}, zone{"b", 1000}, zone{"c", 1000})
 	n := *spreadPods
+	if testing.Short() {
+		n = min(n, 10)
+	}
 	subsets := []string{fmt.Sprint("a ", n*3/10), fmt.Sprint("b ", n/2), "c"}
 	m.spread(ctx, t, m.bounded("Deployment", subsets...))
 	var workloads []*appsv1.Deployment
