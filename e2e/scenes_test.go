@@ -7,7 +7,7 @@ import (
 )
 
 // scenesAtATime is how many scenes of a test play at a time. They wait much more than they work.
-const scenesAtATime = 6
+const scenesAtATime = 12
 
 // together plays the scenes of a test at the same time, as subtests, and reports whether all have passed. Each
 // has a namespace of its own, so that they do not disturb one another. Unlike subtests that call

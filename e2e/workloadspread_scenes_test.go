@@ -69,9 +69,6 @@ var spreadPods = flag.Int("spread-pods", 30, "replicas of each workload of TestW
 func tenAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "ten", zone{"a", 1000}, zone{"b", 1000}, zone{"c", 1000})
 	n := *spreadPods
-	if testing.Short() {
-		n = min(n, 10)
-	}
 	subsets := []string{fmt.Sprint("a ", n*3/10), fmt.Sprint("b ", n/2), "c"}
 	m.spread(ctx, t, m.bounded("Deployment", subsets...))
 	var workloads []*appsv1.Deployment

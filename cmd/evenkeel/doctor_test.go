@@ -244,8 +244,8 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no such file":  {"missing.yaml"},
 		"holds no Node": {"../../configs/examples/split.yaml"},
-		"--kubeconfig cannot be combined with dump.yaml":      {"dump.yaml", "--kubeconfig=k"},
-		"must be one of table, wide, json, yaml, html": {"-o", "pdf"},
+		"--kubeconfig cannot be combined with dump.yaml": {"dump.yaml", "--kubeconfig=k"},
+		"must be one of table, wide, json, yaml, html":   {"-o", "pdf"},
 		"must be a time": {"--now=noon"},
 		"--group-label":  {"testdata/clusters/none.yaml", "-o", "html", "--group-label=missing"},
 	} {

@@ -209,7 +209,8 @@ func (q *question) check(flags *pflag.FlagSet) error {
 func (q *question) packsAlone(flags *pflag.FlagSet, groups []string) error {
 	useless := changed(flags, slices.Concat(sourceFlags, comparedByLabels, []string{"pods", "group-label", "balancing-label"})...)
 	useless = append(useless, groups...)
-	return misuse(len(useless) > 0, "it lists the label packs, whatever the fleet", "--packs cannot be combined with %s", strings.Join(useless, ", "))
+	return misuse(len(useless) > 0, "it lists the label packs, whatever the fleet", "--packs cannot be combined with %s",
+		strings.Join(useless, ", "))
 }
 
 // answer reads the fleet and explains it.
