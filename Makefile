@@ -156,7 +156,7 @@ nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larg
 	@$(MAKE) fuzz FUZZTIME=5m
 
 # These tests wait more than they work, so more of them run at a time than there are cores.
-e2e: ## Run the tests on a real control plane, built from source the first time (minutes; TESTFLAGS=-short has smaller loads).
+e2e: ## Run the tests on a real control plane, built from source the first time (minutes; TESTFLAGS=-short leaves out the loads).
 	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m -parallel 4 $(TESTFLAGS) ./...
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s PKG=./...).

@@ -141,7 +141,8 @@ func isList(begin []byte, orSnapshot bool) bool {
 func (r *reader) list(d *json.Decoder, text *lines) error {
 	var outer metav1.TypeMeta
 	var raw json.RawMessage
-	return each(d, nil, '{', noObject(0), func(at *field.Path, name string) error {
+	begin, rest := text.at(d.InputOffset()), []byte(`{"items":null`)
+	err := each(d, nil, '{', noObject(0), func(at *field.Path, name string) error {
 		switch {
 		case name == "items":
 			return each(d, at, '[', nil, func(at *field.Path, _ string) error {
@@ -156,11 +157,16 @@ func (r *reader) list(d *json.Decoder, text *lines) error {
 		if err := d.Decode(&raw); err != nil {
 			return err
 		}
+		rest = fmt.Appendf(rest, ",%q:%s", name, raw)
 		if into := map[string]*string{"kind": &outer.Kind, "apiVersion": &outer.APIVersion}[name]; into != nil {
 			return decodeLeniently(raw, at, into)
 		}
 		return nil
 	})
+	if err == nil {
+		r.around(&element{line: begin, raw: append(rest, '}')})
+	}
+	return err
 }
 
 func noObject(line int) error { return &syntaxError{line, "must be a Kubernetes object or list"} }
@@ -209,8 +215,12 @@ func (r *reader) blockYAML(in *bufio.Reader, first int) error {
 		return err
 	}
 	left, err := parseYAML(rest.Bytes(), first)
-	if err != nil || left == nil || member(left, "items") == nil {
+	switch {
+	case err != nil || left == nil:
 		return err
+	case member(left, "items") == nil:
+		r.around(&element{line: left.Line, node: left})
+		return nil
 	}
 	return r.visit(element{line: left.Line, node: left})
 }

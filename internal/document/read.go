@@ -256,7 +256,10 @@ func oneOf(name, value string, allowed ...string) []error {
 func (d *Document) Refuse(errs ...error) []Problem {
 	problems := make([]Problem, 0, len(errs))
 	for _, err := range errs {
-		if d.place != "" {
+		switch {
+		case d.place != "" && errors.Is(err, errNoDocument):
+			err = fmt.Errorf("%s: %w", d.place, err)
+		case d.place != "":
 			err = fmt.Errorf("%s.%w", d.place, err)
 		}
 		problems = append(problems, Problem{d.File, d.Number, err})

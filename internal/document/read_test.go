@@ -138,6 +138,14 @@ func TestReadRefuses(t *testing.T) {
 
 		{"empty", "", "f.yaml: holds no document"},
 		{"comments only", "# nothing\n---\n# here\n", "f.yaml: holds no document"},
+		{"a misspelled field of a List", `{"apiVersion": "v1", "kind": "List", "itmes": []}`, "f.yaml: document 1: items: Required value: a List has items\n" +
+			`f.yaml: document 1: itmes: unknown field (did you mean "items"?)`},
+		{"a field beside the items of a List, in JSON", `{"apiVersion": "v1", "kind": "List", "items": [], "foo": 1}`,
+			"f.yaml: document 1: foo: unknown field"},
+		{"a field beside the items of a List, in YAML", "apiVersion: v1\nkind: List\nitems:\n- 5\nmetadata: {foo: 1}\n",
+			d1 + "items[0]: must be an object with apiVersion, kind and spec\n" + d1 + "metadata.foo: unknown field"},
+		{"a List of no list", `{"apiVersion": "v1", "kind": "List", "items": {"a": 1}}`,
+			"f.yaml: document 1: items: Invalid value: must be a list"},
 		{"not text", "a: \xff\xfe", "f.yaml: is not UTF-8 text"},
 		{"not YAML", "a: [1", "f.yaml: document 1: line 1: not valid YAML: did not find expected ',' or ']'"},
 		{"not JSON", "{\"apiVersion\": \"v1\",\n \"kind\": \"x\" \"y\"}",

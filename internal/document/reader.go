@@ -212,7 +212,15 @@ func (r *reader) document(e *element) error {
 	var is metav1.TypeMeta
 	problems := (&decoder{lenient: true}).decode(d.source, nil, &is)
 	if is.Kind == "List" && is.APIVersion == "v1" {
-		if items, ok, _ := e.items(is.Kind); ok {
+		items, ok, err := e.items(is.Kind)
+		switch {
+		case err != nil:
+			r.refuse(&d, err)
+			return nil
+		case member(d.source, "items") == nil:
+			r.refuse(&d, field.Required(field.NewPath("items"), "a List has items"))
+		}
+		if r.around(e); ok {
 			return r.all(items)
 		}
 	}
@@ -233,15 +241,34 @@ func (r *reader) document(e *element) error {
 		d.Kind, d.Name = is.Kind, h.Metadata.Name
 		problems = new(decoder).decode(d.source, nil, d.Object)
 	}
+	r.refuse(&d, problems...)
+	if len(r.problems) == 0 { // else nobody reads them
+		r.documents = append(r.documents, d)
+	}
+	return nil
+}
+
+// refuse collects the problems of a document, as many as are reported.
+func (r *reader) refuse(d *Document, problems ...error) {
 	for _, err := range problems {
 		if r.wrong++; r.wrong <= maxProblems {
 			r.problems = append(r.problems, d.Refuse(err)...)
 		}
 	}
-	if len(r.problems) == 0 { // else nobody reads them
-		r.documents = append(r.documents, d)
+}
+
+// around checks what a list of documents has beside its items: a misspelled word there would hide them all.
+func (r *reader) around(e *element) {
+	if r.others != nil {
+		return
 	}
-	return nil
+	var list struct {
+		APIVersion string          `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Metadata   metav1.ListMeta `json:"metadata"`
+		Items      json.RawMessage `json:"items"`
+	}
+	r.refuse(&Document{File: r.file, Number: r.number, place: e.place}, new(decoder).decode(e.tree(), nil, &list)...)
 }
 
 func (r *reader) all(items []element) error {

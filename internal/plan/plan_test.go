@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -295,10 +296,17 @@ func TestRefused(t *testing.T) {
 		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{value: x}]}, status: {capacity: {cpu: 1}}}}]",
 			[]string{"spec.groups[0].template.spec.taints[0].key: Required value: must be a key such as example.com/pool",
 				"spec.groups[0].template.spec.taints[0].effect: Required value: must be one of NoSchedule, PreferNoSchedule, NoExecute"}},
+		{"NodeGroupSimilarity", "groups: [{name: a, template: {metadata: {labels: {pool: a b}}, status: {capacity: {cpu: 1}}}}]",
+			[]string{`spec.groups[0].template.metadata.labels[pool]: Invalid value: "a b": ` + validation.IsValidLabelValue("a b")[0]}},
+		{"NodeGroupSplit", "nodes: 1, groups: [{name: a, size: 0, max: 1}], portions: [{name: p, groups: [a]}, {name: q}]",
+			[]string{"spec.portions[1].groups: Required value: must have at least one group"}},
+		{"TopologySpread", "pod: {}, nodes: [{metadata: {name: n}}], pods: [{metadata: {labels: {a: b c}}, spec: {nodeName: n}, status: {phase: succeeded}}]",
+			[]string{`spec.pods[0].metadata.labels[a]: Invalid value: "b c": ` + validation.IsValidLabelValue("b c")[0],
+				`spec.pods[0].status.phase: Unsupported value: "succeeded": supported values: "Pending", "Running", "Succeeded", "Failed", "Unknown"`}},
 		{"NodeGroupSimilarity", "groups: [{name: a}]",
 			[]string{"spec.groups[0].template.status.capacity: Required value: a template needs the capacity of its nodes"}},
 		{"NodeGroupSimilarity", "options: {memoryDifferenceRatio: 1.5, balancingLabels: [\"\"]}, groups: [{name: a, " + template + "}]", []string{
-			"spec.options.balancingLabels[0]: Required value: must be the key of a label",
+			"spec.options.balancingLabels[0]: Required value: must be a key such as example.com/pool",
 			"spec.options.memoryDifferenceRatio: Invalid value: 1.5: must be between 0 and 1",
 		}},
 		{"NodeGroupSimilarity",

@@ -47,9 +47,7 @@ func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) field.ErrorList {
 
 func (c *checks) labels(at *field.Path, keys []string) {
 	for i, key := range keys {
-		if key == "" {
-			c.Add(field.Required(at.Index(i), "must be the key of a label"))
-		}
+		c.Add(admission.LabelKey(at.Index(i), key))
 	}
 }
 
@@ -60,6 +58,7 @@ func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
 	if len(n.Status.Capacity) == 0 && !labelsDecide {
 		c.Add(field.Required(status.Child("capacity"), "a template needs the capacity of its nodes"))
 	}
+	c.Add(admission.Labels(at.Child("metadata", "labels"), n.Labels)...)
 	c.Add(admission.Amounts(status.Child("capacity"), n.Status.Capacity, admission.OfNode)...)
 	c.Add(admission.Amounts(status.Child("allocatable"), n.Status.Allocatable, admission.OfNode)...)
 	c.Add(admission.Taints(at.Child("spec", "taints"), n.Spec.Taints)...)

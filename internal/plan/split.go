@@ -41,6 +41,9 @@ func validateSplit(s *v1alpha1.NodeGroupSplitSpec) field.ErrorList {
 		portions.check(&c, at.Child("name"), p.Name)
 		c.weight(at.Child("weight"), p.Weight)
 		c.weight(at.Child("base"), p.Base)
+		if len(p.Groups) == 0 {
+			c.Add(field.Required(at.Child("groups"), "must have at least one group"))
+		}
 	}
 	c.count(spec.Child("nodeCapacity"), s.NodeCapacity)
 	if s.Chosen != "" && !seen[s.Chosen] {

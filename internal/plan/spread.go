@@ -42,6 +42,9 @@ func validateSpread(s *v1alpha1.TopologySpreadSpec) field.ErrorList {
 	for i := range s.Pods {
 		p, at := &s.Pods[i], spec.Child("pods").Index(i)
 		c.pod(at, p)
+		c.Add(admission.Labels(at.Child("metadata", "labels"), p.Labels)...)
+		admission.Option(&c.Checker, at.Child("status", "phase"), p.Status.Phase,
+			v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed, v1.PodUnknown)
 		if !finished(p) {
 			c.onNode(at.Child("spec", "nodeName"), p.Spec.NodeName, known)
 		}

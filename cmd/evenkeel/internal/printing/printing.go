@@ -164,7 +164,7 @@ func All[R any](p *Printer, results []R, title func(R) string, parts func(*Print
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 		Items      []R    `json:"items"`
-	}{"v1", "List", slices.Concat([]R{}, results)}, all...)
+	}{"v1", "List", append([]R{}, results...)}, all...)
 }
 
 // Tables reports whether to print the result as tables, rather than with Object.
