@@ -41,7 +41,7 @@ evenkeel as its expander, evenkeel as its provider too, or evenkeel linked into 
 Without a FILE the cluster itself is read, as by kubectl: with --kubeconfig, $KUBECONFIG or ~/.kube/config, or in a pod by its
 service account. Nothing is written to it. A FILE contains lists or objects as kubectl get -o json or -o yaml prints them; a folder
 stands for the files in it, "-" is standard input. Have nodes, pods and Deployments in them, and Cluster Autoscaler's status:
-  kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml
+  kubectl get nodes,pods,daemonsets,deployments,configmaps,pvc,pv,sc -A -o yaml
 
 With -o html it is a page that compares what --simulate plays.
 
@@ -49,7 +49,7 @@ The exit code is 0 if nothing was found, 1 if something was, and 2 if a flag or 
 		Example: `  evenkeel doctor --context production
   evenkeel doctor dump.yaml status.yaml -o wide
   evenkeel doctor dump.yaml status.yaml -o html > doctor.html
-  kubectl get nodes,pods,daemonsets,deployments,configmaps -A -o yaml | evenkeel doctor -`,
+  kubectl get nodes,pods,daemonsets,deployments,configmaps,pvc,pv,sc -A -o yaml | evenkeel doctor -`,
 		GroupID: groupAnswers,
 		RunE: promptly(func(cmd *cobra.Command, args []string) error {
 			silence()
@@ -264,10 +264,10 @@ func (c *checkup) readSnapshot(open document.Open) error {
 // scenario makes a scenario of the dump; nil if it is not known which nodes are of one group, and then that is a finding.
 func (c *checkup) scenario() *simulate.Dumped {
 	c.options.Name, c.options.Max = "doctor", 1000
-	dumped, err := c.dump.Scenario(c.dated(c.options))
+	dumped, err := c.dump.Scenario(c.options)
 	if label := c.labelOfStatus(); err != nil && c.options.GroupLabel == "" && label != "" {
 		c.options.GroupLabel = label
-		dumped, err = c.dump.Scenario(c.dated(c.options))
+		dumped, err = c.dump.Scenario(c.options)
 	}
 	if err != nil {
 		c.observation.GroupsProblem = err.Error()

@@ -114,13 +114,16 @@ func (c *checkup) simulate(ctx context.Context, d *doctor.Diagnosis, meter *mete
 	}
 	var now, then doctor.Flags
 	minor := 0
-	if len(c.observation.Autoscalers) > 0 {
-		by := &c.observation.Autoscalers[0]
+	by := c.observation.Autoscaler()
+	if by != nil {
 		now, minor = by.Flags, by.Minor
 	}
 	then = now
-	if d.Status.Recommendation.Way == doctor.WayAutoscaler {
-		then = now.With(d.Status.Recommendation.Flags, d.Status.Recommendation.Without)
+	if r := d.Status.Recommendation; r.Way == doctor.WayAutoscaler {
+		then = now.With(r.Flags, r.Without)
+		if by == nil { // the cloud has a setting of its own for it
+			then = now.With([]string{"--balance-similar-node-groups=true"}, nil)
+		}
 	}
 	expander := now.With([]string{fmt.Sprintf("--max-nodes-per-scaleup=%d", d.Status.PerScaleUp)}, nil)
 	type run struct {

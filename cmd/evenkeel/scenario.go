@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -114,7 +115,10 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 		bounds[name] = simulate.DumpBounds{Min: int32(least), Max: int32(most)}
 	}
 	o.options.Bounds = bounds
-	out, err := dump.Scenario(o.dated(o.options))
+	if !o.now.IsZero() {
+		o.options.Now = &metav1.Time{Time: o.now}
+	}
+	out, err := dump.Scenario(o.options)
 	if err != nil {
 		return nil, &usageError{err, `see "evenkeel scenario from-dump --help"`}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
 	"k8s.io/client-go/rest"
 
@@ -86,14 +85,6 @@ func (s *source) eachOfFiles(open document.Open, each eachObject) error {
 		}
 	}
 	return nil
-}
-
-// dated are options for a dump of the time that a flag gives.
-func (s *source) dated(options simulate.DumpOptions) simulate.DumpOptions {
-	if !s.now.IsZero() {
-		options.Now = &metav1.Time{Time: s.now}
-	}
-	return options
 }
 
 // liveCluster names a cluster to read instead of files.

@@ -20,6 +20,9 @@ import (
 // program is the name of Cluster Autoscaler's binary and of its image.
 const program = "cluster-autoscaler"
 
+// images are the names of images of it. Other programs, such as its exporters and operators, have names that only begin so.
+var images = regexp.MustCompile(`^` + program + `(-(amd64|arm|arm64|ppc64le|riscv64|s390x|evenkeel))?$`)
+
 // Autoscaler is a Cluster Autoscaler of the cluster.
 type Autoscaler struct {
 	// Kind, Namespace and Name are the object that runs it: a Deployment or StatefulSet, else a Pod.
@@ -81,7 +84,7 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 			found = true
 		}
 		flags := readFlags(c.Command, c.Args)
-		if !strings.HasPrefix(image, program) && !flags.names(program) {
+		if !images.MatchString(image) && !flags.names(program) || o.has(kind, meta, c.Name) {
 			continue
 		}
 		minor, patch := releaseOf(tag)
@@ -95,6 +98,13 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 		found = true
 	}
 	return found
+}
+
+// has reports whether an object that runs Cluster Autoscaler is known already: files may give it twice.
+func (o *Observation) has(kind string, meta *metav1.ObjectMeta, container string) bool {
+	return slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool {
+		return a.Kind == kind && a.Namespace == cmp.Or(meta.Namespace, metav1.NamespaceDefault) && a.Name == meta.Name && a.Container == container
+	})
 }
 
 func splitImage(image string) (name, tag string) {

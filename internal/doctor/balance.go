@@ -150,10 +150,12 @@ func (d *diagnoser) unbalanced(shared []SetResult, way Way) {
 	switch {
 	case d.autoscaler == nil && apart == 0:
 	case d.autoscaler == nil:
+		uneven := slices.DeleteFunc(slices.Clone(shared), func(s SetResult) bool { return s.Apart == 0 })
+		groups, _ = total(uneven)
 		d.find(Finding{
 			Severity: Warning, Reason: BalancingOff, Groups: groups, Apart: apart, Way: way,
-			Message: fmt.Sprintf("%s not even, and whether Cluster Autoscaler balances is not visible", spelling.Count(len(shared), "set")+
-				" of similar groups "+isOrAre(len(shared))),
+			Message: fmt.Sprintf("%s not even, and whether Cluster Autoscaler balances is not visible", spelling.Count(len(uneven), "set")+
+				" of similar groups "+isOrAre(len(uneven))),
 			Remedy: d.managed(),
 		})
 	case !d.balances():
