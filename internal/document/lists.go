@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -157,7 +158,13 @@ func (r *reader) list(d *json.Decoder, text *lines) error {
 		if err := d.Decode(&raw); err != nil {
 			return err
 		}
-		rest = fmt.Appendf(rest, ",%q:%s", name, raw)
+		if r.others == nil { // else nobody asks what is beside the items
+			quoted, err := json.Marshal(name)
+			if err != nil {
+				return err
+			}
+			rest = slices.Concat(rest, []byte(","), quoted, []byte(":"), raw)
+		}
 		if into := map[string]*string{"kind": &outer.Kind, "apiVersion": &outer.APIVersion}[name]; into != nil {
 			return decodeLeniently(raw, at, into)
 		}

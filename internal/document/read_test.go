@@ -142,6 +142,8 @@ func TestReadRefuses(t *testing.T) {
 			`f.yaml: document 1: itmes: unknown field (did you mean "items"?)`},
 		{"a field beside the items of a List, in JSON", `{"apiVersion": "v1", "kind": "List", "items": [], "foo": 1}`,
 			"f.yaml: document 1: foo: unknown field"},
+		{"a field of a List whose name is no text", `{"apiVersion": "v1", "kind": "List", "items": [], "\u0001\u007f": 1}`,
+			"f.yaml: document 1: \x01\x7f: unknown field"},
 		{"a field beside the items of a List, in YAML", "apiVersion: v1\nkind: List\nitems:\n- 5\nmetadata: {foo: 1}\n",
 			d1 + "items[0]: must be an object with apiVersion, kind and spec\n" + d1 + "metadata.foo: unknown field"},
 		{"a List of no list", `{"apiVersion": "v1", "kind": "List", "items": {"a": 1}}`,
