@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/pending"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // newDoctor builds the command that says what keeps node groups from being even, and the least that helps.
@@ -98,7 +98,11 @@ type checkup struct {
 	dump        simulate.Dump
 	observation doctor.Observation
 	statuses    []*v1.ConfigMap
+	priorities  *v1.ConfigMap // of the strategy priority
 }
+
+// prioritiesConfigMap is the ConfigMap of the strategy priority.
+const prioritiesConfigMap = "cluster-autoscaler-priority-expander"
 
 // show plays the pods if that is wanted, and prints the result.
 func (c *checkup) show(cmd *cobra.Command, printer *printing.Printer, diagnosis *doctor.Diagnosis, meter *meter) (err error) {
@@ -142,6 +146,9 @@ func (c *checkup) add(item document.Item) error {
 		c.observation.AddWorkload(object)
 		return nil
 	case *v1.ConfigMap:
+		if object.Name == prioritiesConfigMap {
+			c.priorities = object
+		}
 		if object.Annotations[autoscalerstatus.LastUpdated] != "" || object.Name == autoscalerstatus.ConfigMap {
 			c.statuses = append(c.statuses, object)
 		}
@@ -179,6 +186,15 @@ func (c *checkup) eachOfCluster(ctx context.Context, namespaced bool, each eachO
 	if !namespaced {
 		c.live.namespace = status.Namespace
 	}
+	if by := c.observation.Autoscaler(); by != nil && slices.Contains(by.Flags.Expanders(), "priority") {
+		priorities := live.Resource{Name: "configmap " + status.Namespace + "/" + prioritiesConfigMap,
+			Path: "/api/v1/namespaces/" + status.Namespace + "/configmaps/" + prioritiesConfigMap}
+		lacking, err := c.live.read(ctx, []readable{{priorities, "the priorities of node groups are not known", false}}, each)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, lacking...)
+	}
 	more, err := c.live.eachObject(ctx, each)
 	if c.now.IsZero() {
 		c.observation.Now = now()
@@ -207,33 +223,35 @@ func (c *checkup) readStatus() error {
 	return c.dump.Add(document.Item{APIVersion: "v1", Kind: "ConfigMap", Namespace: found.Namespace, Name: found.Name, Object: found})
 }
 
-// readGroups makes the node groups of the nodes, with the templates that Cluster Autoscaler would compare now.
+// readGroups makes the node groups of the nodes. The first node of a group stands for it, whatever else is in the cluster.
 func (c *checkup) readGroups(ctx context.Context) error {
 	dumped := c.scenario()
 	if dumped == nil {
 		return nil
 	}
 	c.observation.Label = dumped.Scenario.Spec.GroupLabel
-	slices.SortFunc(c.observation.Nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
-	members := map[string][]*v1.Node{}
-	for i, name := range nodegroupset.ParseGroupLabel(dumped.Scenario.Spec.GroupLabel).Names(c.observation.Nodes) {
-		members[name] = append(members[name], c.observation.Nodes[i])
-	}
-	for _, g := range dumped.Scenario.Spec.NodeGroups {
-		c.observation.Groups = append(c.observation.Groups, doctor.Group{
-			Name: g.Name, Known: dumped.Known[g.Name], Nodes: members[g.Name], Zones: g.Zones,
-		})
-	}
+	c.observation.Fixed = dumped.Fixed
 	moment, err := simulate.AtStart(ctx, &document.Document{File: "the cluster", Number: 1, Kind: v1alpha1.KindScenario, Name: c.options.Name,
 		Object: dumped.Scenario}, simulate.Files{Objects: dumped.Items})
 	if err != nil {
 		return err
 	}
-	for _, g := range moment.Groups {
-		at := slices.IndexFunc(c.observation.Groups, func(of doctor.Group) bool { return of.Name == g.ID })
-		if at >= 0 && g.Err == nil {
-			c.observation.Groups[at].Template = g.Template
+	pods := map[string][]*v1.Pod{} // by node
+	for _, n := range moment.Nodes {
+		pods[n.Node.Name] = n.Pods
+	}
+	for _, g := range dumped.Scenario.Spec.NodeGroups {
+		if slices.Contains(dumped.Fixed, g.Name) {
+			continue
 		}
+		nodes := dumped.Members[g.Name]
+		t, err := template.OfNodes(g.Name, nodes, func(node string) []*v1.Pod { return pods[node] })
+		if err != nil {
+			return err
+		}
+		c.observation.Groups = append(c.observation.Groups, doctor.Group{
+			Name: g.Name, Known: dumped.Known[g.Name], Nodes: nodes, Zones: g.Zones, Template: t,
+		})
 	}
 	for _, g := range dumped.Empty {
 		c.observation.Groups = append(c.observation.Groups, doctor.Group{Name: g.Name, Known: g.Name})

@@ -1,24 +1,28 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/doctor"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/internal/simulate/htmlreport"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // trial plays the cluster's own pods, all of them pending, on its node groups without nodes, in each mode.
 type trial struct {
+	doctor.Trial
 	scenario v1alpha1.Scenario
 	dumped   *simulate.Dumped
 }
@@ -27,8 +31,8 @@ type trial struct {
 const podsOfCluster = "pods of the cluster"
 
 // newTrial makes a trial of the scenario of the cluster.
-func newTrial(dumped *simulate.Dumped) (*trial, error) {
-	t := &trial{scenario: *dumped.Scenario, dumped: dumped}
+func newTrial(dumped *simulate.Dumped, of doctor.Trial) (*trial, error) {
+	t := &trial{Trial: of, scenario: *dumped.Scenario, dumped: dumped}
 	spec := &t.scenario.Spec
 	// Without nodes it names no group, and Cluster Autoscaler itself does not know that it makes no difference.
 	spec.GroupLabel = ""
@@ -69,12 +73,12 @@ func (t *trial) open(string) (io.ReadCloser, error) {
 }
 
 // setup is the scenario in a mode, with the flags of Cluster Autoscaler.
-func (t *trial) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*simulate.Setup, error) {
+func (t *trial) setup(mode simulate.Mode, flags *doctor.Flags) (*simulate.Setup, error) {
 	scenario := t.scenario
 	spec := &scenario.Spec
 	spec.Autoscaler.Mode = string(mode)
-	if mode != simulate.Linked && (minor == 34 || minor == 35) {
-		spec.Autoscaler.Version = "1." + strconv.Itoa(minor)
+	if mode != simulate.Linked && (t.Minor == 34 || t.Minor == 35) {
+		spec.Autoscaler.Version = "1." + strconv.Itoa(t.Minor)
 	}
 	o := &spec.Options
 	if most, err := strconv.ParseInt(flags.Get("max-nodes-per-scaleup", "0"), 10, 32); err == nil {
@@ -86,8 +90,7 @@ func (t *trial) setup(mode simulate.Mode, minor int, flags *doctor.Flags) (*simu
 		o.BalanceSimilarNodeGroups = &balances
 	} else {
 		o.BalancingLabels = nil
-		similar := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels}
-		o.BalancingIgnoreLabels = nodegroupset.ParseGroupLabel(t.dumped.Scenario.Spec.GroupLabel).Ignoring(similar).IgnoreLabels
+		o.BalancingIgnoreLabels = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.BalancingIgnoreLabels, t.IgnoreLabels))))
 	}
 	if len(o.BalancingLabels) > 0 {
 		o.BalancingIgnoreLabels = nil
@@ -108,45 +111,34 @@ func (c *checkup) simulate(ctx context.Context, d *doctor.Diagnosis, meter *mete
 	if dumped == nil {
 		return nil, nil
 	}
-	t, err := newTrial(dumped)
+	t, err := newTrial(dumped, d.Status.Trial)
 	if err != nil {
 		return nil, err
 	}
-	var now, then doctor.Flags
-	minor := 0
-	by := c.observation.Autoscaler()
-	if by != nil {
-		now, minor = by.Flags, by.Minor
+	if note := c.strategies(t); note != "" {
+		d.Status.Notes = append(d.Status.Notes, note)
 	}
-	then = now
-	if r := d.Status.Recommendation; r.Way == doctor.WayAutoscaler {
-		then = now.With(r.Flags, r.Without)
-		if by == nil { // the cloud has a setting of its own for it
-			then = now.With([]string{"--balance-similar-node-groups=true"}, nil)
-		}
-	}
-	expander := now.With([]string{fmt.Sprintf("--max-nodes-per-scaleup=%d", d.Status.PerScaleUp)}, nil)
 	type run struct {
 		name  string
 		mode  simulate.Mode
 		flags *doctor.Flags
 	}
-	runs := []run{{"stock", simulate.Stock, &now}}
+	runs := []run{{"stock", simulate.Stock, &t.Now}}
 	if d.Status.Recommendation.Way == doctor.WayAutoscaler {
-		runs = append(runs, run{"stock, as recommended", simulate.Stock, &then})
+		runs = append(runs, run{"stock, as recommended", simulate.Stock, &t.Recommended})
 	}
 	for _, mode := range simulate.Modes() {
 		switch mode {
 		case simulate.Stock:
 		case simulate.Expander:
-			runs = append(runs, run{string(mode), mode, &expander})
+			runs = append(runs, run{string(mode), mode, &t.Expander})
 		default:
-			runs = append(runs, run{string(mode), mode, &then})
+			runs = append(runs, run{string(mode), mode, &t.Recommended})
 		}
 	}
 	var setups []*simulate.Setup
 	for _, one := range runs {
-		setup, err := t.setup(one.mode, minor, one.flags)
+		setup, err := t.setup(one.mode, one.flags)
 		if err != nil {
 			return nil, err
 		}
@@ -169,6 +161,49 @@ func (c *checkup) simulate(ctx context.Context, d *doctor.Diagnosis, meter *mete
 		})
 	}
 	return compareTrials(reports), nil
+}
+
+// strategies has the runs choose by the strategies of --expander, and says which of them cannot be played: grpc, of which nobody knows
+// what answers, price, as the cloud alone knows what nodes cost, and priority without its ConfigMap.
+func (c *checkup) strategies(t *trial) (note string) {
+	o := &t.scenario.Spec.Options
+	var known, others []string
+	for _, name := range t.Now.Expanders() {
+		if name == "priority" && o.Priorities == nil {
+			o.Priorities = c.prioritiesOf(t.dumped)
+		}
+		_, err := expander.ParseNames(strings.Join(append(known, name), ","))
+		if err != nil || name == "price" || name == "priority" && len(o.Priorities) == 0 {
+			others = append(others, name)
+		} else {
+			known = append(known, name)
+		}
+	}
+	o.Expander = strings.Join(known, ",")
+	if len(others) > 0 {
+		note = fmt.Sprintf("what --expander=%s decides is not played: the runs choose by %s", strings.Join(others, ","),
+			cmp.Or(o.Expander, expander.Default))
+	}
+	return note
+}
+
+// prioritiesOf are the priorities that Cluster Autoscaler gives the groups by their names in the cloud; nil if it gives none.
+func (c *checkup) prioritiesOf(dumped *simulate.Dumped) map[string][]string {
+	if c.priorities == nil {
+		return nil
+	}
+	priorities, err := expander.ParsePriorities([]byte(c.priorities.Data[expander.PrioritiesKey]))
+	if err != nil {
+		return nil
+	}
+	out := map[string][]string{}
+	for _, g := range dumped.Scenario.Spec.NodeGroups {
+		if match, found := priorities.Match(cmp.Or(dumped.Known[g.Name], g.Name)); found {
+			key := strconv.FormatInt(match.Priority, 10)
+			out[key] = append(out[key], "^"+regexp.QuoteMeta(g.Name)+"$")
+		}
+	}
+	return out
 }
 
 // compareTrials compares the runs with the first of them.

@@ -14,12 +14,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/internal/doctor"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
@@ -253,6 +256,117 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage ||
 			!strings.Contains(problems.String(), want) || out.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s%s, want %q", args, code, out.String(), problems.String(), want)
+		}
+	}
+}
+
+// checkedUp reads the dump of a kind of clusters, with more objects.
+func checkedUp(t *testing.T, dump, more string) *checkup {
+	t.Helper()
+	text, err := os.ReadFile(dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &checkup{source: source{limit: document.DefaultMaxStream, files: []string{"-"}}}
+	cmd := newDoctor()
+	cmd.SetContext(t.Context())
+	cmd.SetIn(strings.NewReader(string(text) + "\n---\n" + more))
+	if _, err := c.observe(cmd, func(simulate.Progress) {}); err != nil {
+		t.Fatal(dump, err)
+	}
+	return c
+}
+
+// TestDoctorComparesWhatExplainCompares reads each dump by both commands, for doctor with a pod more, which has nothing to do with the
+// groups: a group has the same template.
+func TestDoctorComparesWhatExplainCompares(t *testing.T) {
+	dumps, err := filepath.Glob("testdata/clusters/*.yaml")
+	if err != nil || len(dumps) < 10 {
+		t.Fatal(len(dumps), "dumps:", err)
+	}
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: late, namespace: default, creationTimestamp: \"2030-01-01T00:00:00Z\"}, " +
+		"spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}\n"
+	compared := 0
+	for _, dump := range dumps {
+		observation := &checkedUp(t, dump, pod).observation
+		if observation.Label == "" {
+			continue
+		}
+		fleet, err := explain.Read(explain.Sources{Nodes: dump, Pods: dump, GroupLabel: observation.Label},
+			explain.Files{Open: func(name string) (io.ReadCloser, error) {
+				text, err := os.ReadFile(name)
+				return io.NopCloser(strings.NewReader(string(text) + "\n---\n" + pod)), err
+			}})
+		if err != nil {
+			t.Error(dump, err)
+			continue
+		}
+		for _, g := range observation.Groups {
+			want, found := fleet.Groups[g.Name]
+			if !found { // without nodes
+				continue
+			}
+			compared++
+			if diff := cmp.Diff(want.Node, g.Template.Node, cmpopts.IgnoreFields(v1.NodeStatus{}, "Conditions")); diff != "" {
+				t.Errorf("%s: node of %s (-explain +doctor):\n%s", dump, g.Name, diff)
+			}
+			if len(want.Pods) != len(g.Template.Pods) {
+				t.Errorf("%s: %d pods on a node of %s, and %d to doctor", dump, len(want.Pods), g.Name, len(g.Template.Pods))
+			}
+		}
+	}
+	if compared < 20 {
+		t.Errorf("compared %d groups", compared)
+	}
+}
+
+// The runs choose by the strategies of --expander, by the names that groups have in the cloud.
+func TestDoctorPlaysTheStrategies(t *testing.T) {
+	priorities := func(text string) string {
+		return "{apiVersion: v1, kind: ConfigMap, metadata: {name: cluster-autoscaler-priority-expander, namespace: kube-system}, " +
+			"data: {priorities: '" + text + "'}}\n"
+	}
+	for name, c := range map[string]struct {
+		flag, more string
+		expander   string
+		priorities map[string][]string
+		note       string
+	}{
+		"none":      {"--v=4", "", "least-waste", nil, ""},
+		"some":      {"--expander=most-pods, least-waste", "", "most-pods,least-waste", nil, ""},
+		"elsewhere": {"--expander=price,grpc,random", "", "random", nil, "price,grpc decides is not played: the runs choose by random"},
+		"unknown":   {"--expander=best", "", "", nil, "--expander=best decides is not played: the runs choose by least-waste"},
+		"by priority": {"--expander=priority,random", priorities(`{50: ["pool-.*1"], 10: [".*"]}`), "priority,random",
+			map[string][]string{"50": {"^pool-fsn1$", "^pool-hel1$", "^pool-nbg1$"}, "10": {"^masters$", "^static$"}}, ""},
+		"without priorities":    {"--expander=priority,random", "", "random", nil, "--expander=priority decides is not played"},
+		"with wrong priorities": {"--expander=priority", priorities("{"), "", nil, "--expander=priority decides is not played"},
+	} {
+		text, err := os.ReadFile("testdata/clusters/hetzner.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dump := filepath.Join(t.TempDir(), "dump.yaml")
+		with := strings.Replace(string(text), "--cloud-provider=hetzner", "--cloud-provider=hetzner, '"+c.flag+"'", 1)
+		if err := os.WriteFile(dump, []byte(with), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := checkedUp(t, dump, c.more)
+		d, err := doctor.Diagnose(&read.observation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		played, err := newTrial(read.scenario(), d.Status.Trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note := read.strategies(played)
+		if o := played.scenario.Spec.Options; o.Expander != c.expander || !strings.Contains(note, c.note) || c.note == "" && note != "" {
+			t.Errorf("%s: --expander=%s, note %q", name, o.Expander, note)
+		} else if diff := cmp.Diff(c.priorities, o.Priorities); diff != "" {
+			t.Errorf("%s: priorities (-want +got):\n%s", name, diff)
+		}
+		if _, err := played.setup(simulate.Stock, &played.Now); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 		}
 		minor, patch := releaseOf(tag)
 		owner := metav1.GetControllerOfNoCopy(meta)
-		o.Autoscalers = append(o.Autoscalers, Autoscaler{
+		o.found = append(o.found, Autoscaler{
 			Kind: kind, Namespace: cmp.Or(meta.Namespace, metav1.NamespaceDefault), Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minor,
 			Patch:  patch,
 			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i, owned: owner != nil &&
@@ -102,7 +102,7 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 
 // has reports whether an object that runs Cluster Autoscaler is known already: files may give it twice.
 func (o *Observation) has(kind string, meta *metav1.ObjectMeta, container string) bool {
-	return slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool {
+	return slices.ContainsFunc(o.found, func(a Autoscaler) bool {
 		return a.Kind == kind && a.Namespace == cmp.Or(meta.Namespace, metav1.NamespaceDefault) && a.Name == meta.Name && a.Container == container
 	})
 }
@@ -145,23 +145,27 @@ func evenkeelIn(image string, words []string) Way {
 	return ""
 }
 
-// Autoscaler is the Cluster Autoscaler that the diagnosis is about; nil if none is seen. It leaves out pods of workloads that are known
-// otherwise: the workload itself, or a pod of the same owner. Those that run come first.
-func (o *Observation) Autoscaler() *Autoscaler {
-	if slices.ContainsFunc(o.Autoscalers, func(a Autoscaler) bool { return a.Kind != "Pod" }) {
-		o.Autoscalers = slices.DeleteFunc(o.Autoscalers, func(a Autoscaler) bool { return a.owned })
+// Autoscalers are those of the cluster. Pods of workloads that are known otherwise are left out: by the workload itself, or by a pod
+// with an equal container. Those that run come first; the diagnosis is about the first.
+func (o *Observation) Autoscalers() []Autoscaler {
+	out := slices.Clone(o.found)
+	if slices.ContainsFunc(out, func(a Autoscaler) bool { return a.Kind != "Pod" }) {
+		out = slices.DeleteFunc(out, func(a Autoscaler) bool { return a.owned })
 	}
-	slices.SortStableFunc(o.Autoscalers, func(a, b Autoscaler) int {
+	slices.SortStableFunc(out, func(a, b Autoscaler) int {
 		return cmp.Or(cmp.Compare(min(b.Ready, 1), min(a.Ready, 1)), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 	})
-	// Replicas are pods with equal containers.
-	o.Autoscalers = slices.CompactFunc(o.Autoscalers, func(a, b Autoscaler) bool {
+	return slices.CompactFunc(out, func(a, b Autoscaler) bool { // replicas
 		return a.Kind == "Pod" && b.Kind == "Pod" && a.Image == b.Image && slices.Equal(a.Flags.words, b.Flags.words)
 	})
-	if len(o.Autoscalers) == 0 {
-		return nil
+}
+
+// Autoscaler is the Cluster Autoscaler that the diagnosis is about; nil if none is seen.
+func (o *Observation) Autoscaler() *Autoscaler {
+	if all := o.Autoscalers(); len(all) > 0 {
+		return &all[0]
 	}
-	return &o.Autoscalers[0]
+	return nil
 }
 
 // StatusConfigMap names the ConfigMap with the status of Cluster Autoscaler, as its flags do.
@@ -257,10 +261,11 @@ func (f *Flags) Is(name string, otherwise bool) bool {
 	return err == nil && value
 }
 
-func (f *Flags) expanders() []string {
+// Expanders are the strategies of --expander.
+func (f *Flags) Expanders() []string {
 	return strings.Split(strings.ReplaceAll(f.Get("expander", "least-waste"), " ", ""), ",")
 }
 
 func (f *Flags) asks() bool {
-	return slices.Contains(f.expanders(), "grpc") && f.Get("grpc-expander-url", "") != ""
+	return slices.Contains(f.Expanders(), "grpc") && f.Get("grpc-expander-url", "") != ""
 }

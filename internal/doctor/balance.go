@@ -7,13 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/autoscalerstatus"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 func (d *diagnoser) names() []string { return slices.Sorted(maps.Keys(d.groups)) }
@@ -27,7 +23,7 @@ func (d *diagnoser) sets() {
 	for _, problem := range d.fleet.problems {
 		d.note(problem)
 	}
-	shared := d.setRows()
+	shared, labels := d.setRows(), d.unsteady()
 	if len(shared) == 0 {
 		return
 	}
@@ -44,7 +40,6 @@ func (d *diagnoser) sets() {
 		d.uneven(shared)
 		return
 	}
-	labels := d.unsteady(shared)
 	plan := d.fleet.plan(labels)
 	way := WayAutoscaler
 	if !plan.possible {
@@ -142,7 +137,7 @@ func total(sets []SetResult) (groups []string, apart int) {
 // unbalanced looks whether Cluster Autoscaler balances at all.
 func (d *diagnoser) unbalanced(shared []SetResult, way Way) {
 	groups, apart := total(shared)
-	flags, remedy := []string{"--balance-similar-node-groups=true"}, "set the flag"
+	flags, remedy := []string{balanceFlag}, "set the flag"
 	if way != WayAutoscaler {
 		flags, remedy = nil,
 			"let evenkeel choose: no flags of Cluster Autoscaler give these sets, and its own would join other groups or not these"
@@ -278,69 +273,35 @@ func (d *diagnoser) joinedWrongly(way Way, plan plan) {
 	}
 }
 
-// unsteady looks for labels that some nodes of a group have and others do not, or with another value: whether
+// unsteady looks for labels that some nodes of a group have and others do not, or with another value, and for other amounts: whether
 // groups are similar then depends on which node is taken for the template.
-func (d *diagnoser) unsteady(shared []SetResult) (labels []string) {
-	if d.installed != "" || len(d.fleet.mine.Labels) > 0 {
-		return nil
-	}
-	of := map[string][]string{} // groups by label
-	for _, set := range shared {
-		for _, name := range set.Groups {
-			for _, label := range d.differing(d.groups[name]) {
-				of[label] = append(of[label], name)
-			}
+func (d *diagnoser) unsteady() (labels []string) {
+	for _, field := range slices.Sorted(maps.Keys(d.fleet.odd)) {
+		groups := slices.DeleteFunc(slices.Clone(d.fleet.odd[field]), func(name string) bool { return !d.fleet.near[name] })
+		if len(groups) == 0 {
+			continue
 		}
-	}
-	packs, err := nodegroupset.ShippedPacks()
-	for _, label := range slices.Sorted(maps.Keys(of)) {
+		label, isLabel := labelOf(field)
+		what := field
+		if isLabel {
+			what = "the label " + label
+		}
 		f := Finding{
-			Severity: Warning, Reason: NodesDiffer, Groups: of[label], Apart: d.apartOf(of[label]), Way: WayAutoscaler,
+			Severity: Warning, Reason: NodesDiffer, Groups: groups, Apart: d.apartOf(groups), Way: WayAutoscaler,
 			Flags: []string{ignoredLabel + label},
-			Message: fmt.Sprintf("nodes of %s differ from each other in the label %s, so it depends on the node that Cluster "+
-				"Autoscaler takes for a new one whether the group is similar to others", spelling.List(of[label], few), label),
+			Message: fmt.Sprintf("nodes of %s differ from each other in %s, so it depends on the node that Cluster "+
+				"Autoscaler takes for a new one whether the group is similar to others", spelling.List(groups, few), what),
 			Remedy: "set the flag, or give all nodes of a group the same value",
 		}
 		switch {
-		case err != nil || packs.HasMeaning(label) || label == v1.LabelInstanceTypeStable || label == v1.LabelInstanceType:
-			f.Way, f.Flags, f.Remedy = "", nil, "make a group for each value, as the label says what a node is"
+		case hasMeaning(field):
+			f.Way, f.Flags, f.Remedy = "", nil, "make a group for each value, as it says what a node is"
 		case !d.fleet.effect:
 			f.Way, f.Flags, f.Remedy = "", nil, "give all nodes of a group the same value: the flag to ignore it has no effect here"
 		default:
 			labels = append(labels, label)
 		}
 		d.find(f)
-	}
-	return labels
-}
-
-// differing are the labels that Cluster Autoscaler compares and in which ready nodes of a group differ.
-func (d *diagnoser) differing(g *Group) (labels []string) {
-	options := nodegroupset.Options{}
-	if d.fleet.effect {
-		options.IgnoreLabels = d.fleet.options.IgnoreLabels
-	}
-	x, err := nodegroupset.NewStockIndex(d.fleet.cloud, options, d.fleet.late...)
-	if err != nil {
-		return nil
-	}
-	for _, n := range g.Nodes {
-		if template.IsReady(n) {
-			// What only a node that cannot be compared says is not looked at.
-			_ = x.Set(n.Name, cloudprovider.Template{Node: n})
-		}
-	}
-	names := x.Names()
-	for i := range names {
-		if i == 0 || x.AreSimilar(names[0], names[i]) {
-			continue
-		}
-		for _, difference := range x.Differences(names[0], names[i]) {
-			key, isLabel := strings.CutPrefix(difference.Field, "labels[")
-			if key = strings.TrimSuffix(key, "]"); isLabel && !slices.Contains(labels, key) {
-				labels = append(labels, key)
-			}
-		}
 	}
 	return labels
 }

@@ -42,6 +42,7 @@ func Diagnose(o *Observation) (*Diagnosis, error) {
 	if err := d.fleet.fill(); err != nil {
 		return nil, err
 	}
+	d.ignored()
 	d.sets()
 	d.bounds()
 	d.nodes()
@@ -65,11 +66,12 @@ func (d *diagnoser) findAutoscaler() {
 		d.note("Karpenter makes the nodes of " + spelling.List(d.observed.Pools, few) +
 			"; they are of no node group, and nothing here is about them")
 	}
-	for i := range d.observed.Autoscalers {
-		a := &d.observed.Autoscalers[i]
+	all := d.observed.Autoscalers()
+	for i := range all {
+		a := &all[i]
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{
 			Kind: a.Kind, Namespace: a.Namespace, Name: a.Name, Image: a.Image, Version: a.Version(), Provider: a.Flags.Get("cloud-provider", ""),
-			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.expanders(), ","), AsksGRPC: a.Flags.asks(),
+			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.Expanders(), ","), AsksGRPC: a.Flags.asks(),
 		})
 		if a.Ready == 0 {
 			why := "none of its pods is ready"
@@ -94,10 +96,10 @@ func (d *diagnoser) findAutoscaler() {
 	case d.autoscaler == nil:
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{Kind: "Hidden"})
 		d.note("Cluster Autoscaler runs where it cannot be seen, as one that the cloud manages; its flags are unknown")
-	case len(d.observed.Autoscalers) > 1:
+	case len(all) > 1:
 		var names []string
-		for i := range d.observed.Autoscalers {
-			names = append(names, d.observed.Autoscalers[i].title())
+		for i := range all {
+			names = append(names, all[i].title())
 		}
 		d.find(Finding{
 			Severity: Warning, Reason: SeveralAutoscalers, Message: "Cluster Autoscaler is there more than once: " + spelling.List(names, few) +
@@ -136,7 +138,7 @@ func (d *diagnoser) asked() {
 	s := slices.MaxFunc(d.observed.Steering, func(a, b Steering) int {
 		return cmp.Compare(slices.Index(ways, a.Way), slices.Index(ways, b.Way))
 	})
-	chain := d.autoscaler.Flags.expanders()
+	chain := d.autoscaler.Flags.Expanders()
 	at := slices.Index(chain, "grpc")
 	switch {
 	case !d.autoscaler.Flags.asks():
@@ -299,6 +301,10 @@ func (d *diagnoser) readGroups() {
 		d.note(fmt.Sprintf("without a node, so that what a new one looks like is not seen here: %s; Cluster Autoscaler "+
 			"compares its cloud's template of such a group with real nodes of others: --snapshot reads it",
 			spelling.List(unknown, few)))
+	}
+	if len(d.observed.Fixed) > 0 {
+		d.note("Cluster Autoscaler does not resize control planes, and groups that are not in its status, so nothing here is about " +
+			spelling.List(d.observed.Fixed, few))
 	}
 	if len(d.observed.Groups) == 0 && (d.autoscaler != nil || d.observed.Status != nil) {
 		d.find(Finding{

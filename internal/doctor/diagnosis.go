@@ -26,8 +26,17 @@ type Result struct {
 	// Simulated are the runs of the cluster's own pods in each mode, if the caller has played them.
 	Simulated []Simulation `json:"simulated,omitempty"`
 	Notes     []string     `json:"notes,omitempty"`
-	// PerScaleUp is --max-nodes-per-scaleup of a Cluster Autoscaler here that asks evenkeel expander.
-	PerScaleUp int `json:"-"`
+	// Trial says how such runs are played.
+	Trial Trial `json:"-"`
+}
+
+// Trial is what a run in the place of Cluster Autoscaler needs to know of it.
+type Trial struct {
+	Minor int // of its release; 0 if it is unknown
+	// Now are its flags, Recommended those with the recommendation, and Expander those with which it asks evenkeel expander.
+	Now, Recommended, Expander Flags
+	// IgnoreLabels make no difference to evenkeel here.
+	IgnoreLabels []string
 }
 
 // AutoscalerResult is a Cluster Autoscaler. The fields after Image are those that its flags say, with

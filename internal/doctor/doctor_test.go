@@ -276,6 +276,52 @@ func TestFindings(t *testing.T) {
 			change: func(o *Observation) { o.group("b").Nodes[1].Labels["team"] = "red" },
 			want:   map[Reason]int{NodesDiffer: 3}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=team"},
 		},
+		"the node that stands for a group has the label": {
+			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				o.group("b").Nodes[0].Labels["team"], o.group("b").Template.Node.Labels["team"] = "red", "red"
+			},
+			want: map[Reason]int{NodesDiffer: 3}, way: WayAutoscaler, flags: []string{"--balancing-ignore-label=team"},
+		},
+		"the node that stands for a group is of another machine type": {
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				for _, n := range []*v1.Node{o.group("b").Nodes[0], o.group("b").Template.Node} {
+					n.Labels[v1.LabelInstanceTypeStable] = "m2"
+				}
+			},
+			want: map[Reason]int{NodesDiffer: 0}, way: WayNothing,
+		},
+		"the node that stands for a group has less memory": {
+			o: cluster(map[string]int{"a": 2, "b": 2}, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				for _, n := range []*v1.Node{o.group("b").Nodes[0], o.group("b").Template.Node} {
+					n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("12Gi"),
+						"pods": resource.MustParse("110")}
+					n.Status.Allocatable = n.Status.Capacity
+				}
+			},
+			want: map[Reason]int{NodesDiffer: 0}, way: WayNothing,
+		},
+		"a label says no more than the zone": {
+			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=hetzner")),
+			change: func(o *Observation) {
+				for name := range uneven {
+					label(o, name, "csi.example.com/location=east-"+name)
+				}
+			},
+			want: map[Reason]int{NotSimilar: 3}, way: WayAutoscaler,
+			flags: []string{"--balancing-ignore-label=csi.example.com/location", "--balancing-ignore-label=eks.amazonaws.com/nodegroup"},
+		},
+		"a label follows the zone, and is not named after places": {
+			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
+			change: func(o *Observation) {
+				for name := range uneven {
+					label(o, name, "role="+name)
+				}
+			},
+			want: map[Reason]int{}, way: WayNothing,
+		},
 		"a group has several machine types": {
 			o: cluster(uneven, deployment(current, balanced, "--cloud-provider=aws")),
 			change: func(o *Observation) {
@@ -506,10 +552,8 @@ func TestAutoscalersAreFound(t *testing.T) {
 		for _, object := range c.objects {
 			o.AddWorkload(object)
 		}
-		o.Autoscaler()
 		var got []string
-		for i := range o.Autoscalers {
-			a := &o.Autoscalers[i]
+		for _, a := range o.Autoscalers() {
 			got = append(got, a.Name+" "+a.Version())
 			if a.Flags.Get("cloud-provider", "") != c.provider || a.Flags.Is("balance-similar-node-groups", false) != c.balances {
 				t.Errorf("%s: flags %+v", name, a.Flags)

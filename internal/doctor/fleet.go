@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -21,13 +23,22 @@ type fleet struct {
 	empty     map[string]bool                   // groups without nodes, of which it has the cloud's template
 	cloud     string
 	options   nodegroupset.Options // of Cluster Autoscaler
-	mine      nodegroupset.Options // of evenkeel: the same, and that the label of the groups makes no difference
+	mine      nodegroupset.Options // of evenkeel: the same, and that placed and odd labels make no difference
+	placed    []string             // labels that only say of which group or zone a node is
 	problems  []string             // with its flags
 	// effect says whether the labels to ignore and the ratios have one: since 1.37 only on three clouds.
 	effect bool
 	// late are labels without a meaning that this release compares and the patch fixed, or the next release, does not.
 	late  []string
 	fixed int
+
+	// odd are the fields in which ready nodes of a group differ, with the names of the groups. Labels without a meaning among them make
+	// no difference here, so that the sets do not depend on which node stands for a group. Near are the groups that are similar to
+	// others, or would be with another node or without these labels.
+	odd  map[string][]string
+	near map[string]bool
+	// others are what groups look like by a node with other amounts than the first.
+	others map[string]cloudprovider.Template
 
 	report nodegroupset.Report // of the sets of evenkeel, by the templates
 	own    *nodegroupset.Index // of evenkeel
@@ -42,7 +53,10 @@ const genericFrom = 37
 
 // readFleet takes what is compared, and the flags by which Cluster Autoscaler compares.
 func (d *diagnoser) readFleet() {
-	f := &fleet{templates: map[string]cloudprovider.Template{}, empty: map[string]bool{}, effect: true}
+	f := &fleet{
+		templates: map[string]cloudprovider.Template{}, empty: map[string]bool{}, odd: map[string][]string{}, near: map[string]bool{},
+		others: map[string]cloudprovider.Template{}, effect: true,
+	}
 	var nodes []*v1.Node
 	for _, name := range d.names() {
 		if t := d.groups[name].Template; t != nil {
@@ -65,12 +79,97 @@ func (d *diagnoser) readFleet() {
 		f.mine.Labels = nil // evenkeel would not find the sets by them either
 	}
 	f.mine = nodegroupset.ParseGroupLabel(d.observed.Label).Ignoring(f.mine)
-	if own := f.mine.IgnoreLabels[len(f.options.IgnoreLabels):]; len(own) > 0 {
-		d.note(fmt.Sprintf("%s names the groups here, so it makes no difference; evenkeel elsewhere needs "+
-			"--balancing-ignore-label=%s to know that",
-			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
+	f.placed = slices.Clone(f.mine.IgnoreLabels[len(f.options.IgnoreLabels):])
+	if d.installed == "" && len(f.mine.Labels) == 0 {
+		for _, name := range d.names() {
+			fields, other := f.differing(d.groups[name].Nodes)
+			for _, field := range fields {
+				f.odd[field] = append(f.odd[field], name)
+			}
+			if other != nil && d.groups[name].Template != nil {
+				f.others[name] = cloudprovider.Template{Node: other, Pods: d.groups[name].Template.Pods}
+			}
+		}
 	}
+	f.mine.IgnoreLabels = append(f.mine.IgnoreLabels, f.oddLabels(false)...)
 	d.fleet = f
+}
+
+// differing are the fields in which ready nodes differ as Cluster Autoscaler compares them, of amounts the first, and the first node whose
+// amounts differ.
+func (f *fleet) differing(nodes []*v1.Node) (fields []string, other *v1.Node) {
+	options := nodegroupset.Options{}
+	if f.effect {
+		options = f.options
+	}
+	options.Labels = nil
+	x, err := nodegroupset.NewStockIndex(f.cloud, options, f.late...)
+	if err != nil {
+		return nil, nil
+	}
+	byName := map[string]*v1.Node{}
+	for _, n := range nodes {
+		if template.IsReady(n) {
+			// What only a node that cannot be compared says is not looked at.
+			_ = x.Set(n.Name, cloudprovider.Template{Node: n})
+			byName[n.Name] = n
+		}
+	}
+	names := x.Names()
+	for i := range names {
+		if i == 0 || x.AreSimilar(names[0], names[i]) {
+			continue
+		}
+		for _, difference := range x.Differences(names[0], names[i]) {
+			_, isLabel := labelOf(difference.Field)
+			switch {
+			case !isLabel && other != nil:
+			case isLabel && slices.Contains(fields, difference.Field):
+			default:
+				fields = append(fields, difference.Field)
+				if !isLabel {
+					other = byName[names[i]]
+				}
+			}
+		}
+	}
+	return fields, other
+}
+
+// labelOf is the label that a field of a difference is.
+func labelOf(field string) (label string, isLabel bool) {
+	label, isLabel = strings.CutPrefix(field, "labels[")
+	return strings.TrimSuffix(label, "]"), isLabel
+}
+
+// hasMeaning reports whether a field says what a node is or what it may be used for.
+func hasMeaning(field string) bool {
+	label, isLabel := labelOf(field)
+	packs, err := nodegroupset.ShippedPacks()
+	return err != nil || !isLabel || packs.HasMeaning(label) || label == v1.LabelInstanceTypeStable || label == v1.LabelInstanceType
+}
+
+// oddLabels are the labels among the odd fields, those with a meaning only if that is wanted.
+func (f *fleet) oddLabels(all bool) (labels []string) {
+	for _, field := range slices.Sorted(maps.Keys(f.odd)) {
+		if label, isLabel := labelOf(field); isLabel && (all || !hasMeaning(field)) {
+			labels = append(labels, label)
+		}
+	}
+	return labels
+}
+
+// ignored notes the labels that make no difference here, and would elsewhere.
+func (d *diagnoser) ignored() {
+	own := slices.DeleteFunc(slices.Clone(d.fleet.placed), func(label string) bool { return d.fleet.having(label) == 0 }) // an annotation
+	if len(own) > 0 {
+		d.note(fmt.Sprintf("labels that only say of which group or zone a node is make no difference here: %s; evenkeel elsewhere needs "+
+			"%s to know that", spelling.List(own, few), strings.Join(flagged(ignoredLabel, own), " ")))
+	}
+	if more := d.fleet.report.Suggestion; len(more.Flags) > 0 {
+		d.note(fmt.Sprintf("if some labels mean nothing, evenkeel and Cluster Autoscaler find %s with %s (evenkeel explain)",
+			spelling.Count(more.Sets, "set"), strings.Join(more.Flags, " ")))
+	}
 }
 
 // cloud is the provider that Cluster Autoscaler is given, or else that of nodes.
@@ -116,8 +215,26 @@ func ratios(o *nodegroupset.Options) []**nodegroupset.Ratio {
 	return []**nodegroupset.Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio}
 }
 
+// ofPlace are names of labels that say where a node is, as drivers and clouds have them.
+var ofPlace = regexp.MustCompile(`(?i)zone|region|location|data-?center|(failure|fault|availability)-?domain|^topology\.`)
+
+// fill compares the groups. Labels that say no more than the zone, by their names and by their values in this fleet, make no difference.
 func (f *fleet) fill() (err error) {
 	if f.own, err = f.completed(f.mine); err != nil {
+		return err
+	}
+	before := len(f.placed)
+	for _, c := range f.own.Explain().Candidates {
+		if c.FollowsZone && ofPlace.MatchString(c.Label) {
+			f.placed, f.mine.IgnoreLabels = append(f.placed, c.Label), append(f.mine.IgnoreLabels, c.Label)
+		}
+	}
+	if len(f.placed) > before {
+		if f.own, err = f.completed(f.mine); err != nil {
+			return err
+		}
+	}
+	if err := f.findNear(); err != nil {
 		return err
 	}
 	// What these sets need of Cluster Autoscaler is about the templates as they are.
@@ -134,8 +251,35 @@ func (f *fleet) fill() (err error) {
 		return err
 	}
 	f.report = asDeclared.Explain()
-	f.stock, err = f.under(f.options)
+	steady := f.options
+	steady.IgnoreLabels = slices.Concat(steady.IgnoreLabels, f.oddLabels(false))
+	f.stock, err = f.under(steady)
 	return err
+}
+
+// findNear finds the groups that are similar to others, or would be with another node or without odd labels.
+func (f *fleet) findNear() error {
+	loose := f.mine
+	loose.IgnoreLabels = slices.Concat(loose.IgnoreLabels, f.oddLabels(true))
+	x, err := f.completed(loose)
+	if err != nil {
+		return err
+	}
+	find := func() {
+		for _, set := range x.Sets() {
+			for _, name := range set {
+				f.near[name] = f.near[name] || len(set) > 1
+			}
+		}
+	}
+	find()
+	for name, other := range f.others {
+		if err := x.Set(name, other); err != nil {
+			return err
+		}
+	}
+	find()
+	return nil
 }
 
 // completed compares as evenkeel does, which fills in what the cloud's templates of empty groups lack.

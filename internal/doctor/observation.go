@@ -12,9 +12,8 @@ import (
 
 // Observation is what is known of a cluster. Diagnose leaves it as it is, but for its order.
 type Observation struct {
-	// Autoscalers and Steering are filled by AddWorkload.
-	Autoscalers []Autoscaler
-	Steering    []Steering
+	// Steering is filled by AddWorkload.
+	Steering []Steering
 	// Status is what Cluster Autoscaler says of itself; nil if there is none, or none that can be read: then
 	// StatusProblem says why.
 	Status        *autoscalerstatus.Status
@@ -24,6 +23,8 @@ type Observation struct {
 	Label         string
 	Groups        []Group
 	GroupsProblem string
+	// Fixed are the names of groups that Cluster Autoscaler does not resize.
+	Fixed []string
 	// Nodes are all nodes of the cluster, and Pools the pools of those that Karpenter makes.
 	Nodes []*v1.Node
 	Pools []string
@@ -37,6 +38,8 @@ type Observation struct {
 	Notes []string
 	// Now is when this was so; zero if nobody knows, and then nothing is taken for old.
 	Now time.Time
+
+	found []Autoscaler // by AddWorkload
 }
 
 // Request is a ProvisioningRequest, which needs at most a node for each of its pods.

@@ -43,7 +43,27 @@ func (d *diagnoser) recommend() {
 	}
 	r.Flags = d.unset(r.Flags)
 	r.Command = d.command(r)
-	d.result.Answer, d.result.PerScaleUp = d.answer(r), d.perScaleUp()
+	d.result.Answer, d.result.Trial = d.answer(r), d.trial(r)
+}
+
+// balanceFlag has Cluster Autoscaler balance by itself.
+const balanceFlag = "--balance-similar-node-groups=true"
+
+func (d *diagnoser) trial(r *Recommendation) Trial {
+	t := Trial{IgnoreLabels: d.fleet.mine.IgnoreLabels}
+	if d.autoscaler != nil {
+		t.Now, t.Minor = d.autoscaler.Flags, d.autoscaler.Minor
+	}
+	t.Recommended = t.Now
+	if r.Way == WayAutoscaler {
+		flags := r.Flags
+		if d.autoscaler == nil { // the cloud has a setting of its own for it
+			flags = append([]string{balanceFlag}, flags...)
+		}
+		t.Recommended = t.Now.With(flags, r.Without)
+	}
+	t.Expander = t.Now.With([]string{fmt.Sprintf("--max-nodes-per-scaleup=%d", d.perScaleUp())}, nil)
+	return t
 }
 
 // oldVersion looks for what later releases have mended.
@@ -92,7 +112,7 @@ func (d *diagnoser) nothing() string {
 }
 
 func (d *diagnoser) recommendFlags(r *Recommendation) {
-	r.Flags = []string{"--balance-similar-node-groups=true"}
+	r.Flags = []string{balanceFlag}
 	var labels []string
 	for _, f := range d.result.Findings {
 		if f.Reason == NodesDiffer && f.Way != "" {
@@ -118,7 +138,7 @@ func (d *diagnoser) recommendFlags(r *Recommendation) {
 
 func (d *diagnoser) recommendSplitting(r *Recommendation) {
 	// All members of a set grow in one loop if Cluster Autoscaler takes them for similar, too.
-	r.Flags = []string{"--balance-similar-node-groups=true"}
+	r.Flags = []string{balanceFlag}
 	if plan := d.fleet.plan(nil); plan.possible {
 		r.Flags, r.Without = append(r.Flags, plan.flags...), plan.without
 	}
@@ -170,7 +190,7 @@ const loopsAtOnce = 35
 func (d *diagnoser) recommendExpander(r *Recommendation) {
 	strategies, chain := "least-waste", "grpc"
 	if d.autoscaler != nil {
-		own := d.autoscaler.Flags.expanders()
+		own := d.autoscaler.Flags.Expanders()
 		if slices.Contains(own, byPrice) { // which evenkeel does not know
 			chain = byPrice + ",grpc"
 		}

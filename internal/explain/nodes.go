@@ -18,12 +18,7 @@ import (
 // readNodes makes every group's template from one of its nodes, as the balancer
 // does: the first usable one by name.
 func readNodes(s Sources, files Files) (*Fleet, error) {
-	packs, err := nodegroupset.ShippedPacks()
-	if err != nil {
-		return nil, err
-	}
-	samples := map[string]*v1.Node{} // the node that stands for each group
-	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
+	members := map[string][]*v1.Node{}
 	var strays []string
 	pods := &podList{on: map[string][]*v1.Pod{}, equal: document.NewInterner()}
 	nodes, rest, err := s.nodesOf(files, s.Nodes, "Pod", pods.add)
@@ -42,28 +37,23 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 			strays = append(strays, n.Name)
 			continue
 		}
-		if best := samples[group]; best == nil || template.Compare(n, best) < 0 {
-			samples[group] = n
-		}
-		if best := named[group]; packs.NamesCloud(n) && (best == nil || n.Name < best.Name) {
-			named[group] = n
-		}
+		members[group] = append(members[group], n)
 	}
-	if len(samples) == 0 {
+	if len(members) == 0 {
 		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(nodes))
 	}
 	if err := rest(); err != nil {
 		return nil, err
 	}
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Nodes)}
-	for group, node := range samples {
-		t := *template.OfNode(group, node, pods.on[node.Name], nil)
-		if by := named[group]; by != nil && !packs.NamesCloud(t.Node) {
-			t.Node.Spec.ProviderID = by.Spec.ProviderID
+	for group, of := range members {
+		t, err := template.OfNodes(group, of, func(node string) []*v1.Pod { return pods.on[node] })
+		if err != nil {
+			return nil, err
 		}
-		fleet.Groups[group] = t
+		fleet.Groups[group] = *t
 	}
-	fleet.note(s, samples, strays)
+	fleet.note(s, members, strays)
 	fleet.noteZones(label, nodes, groups)
 	fleet.Cluster = pods.clusterOf(nodes)
 	return fleet, nil
@@ -72,15 +62,15 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 const mostNames = 5
 
 // note says what the answer leaves out or rests on.
-func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
+func (f *Fleet) note(s Sources, members map[string][]*v1.Node, strays []string) {
 	if len(strays) > 0 {
 		slices.Sort(strays)
 		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, spelling.Count(len(strays), "node"),
 			spelling.List(strays, mostNames)))
 	}
 	var unusable []string
-	for _, group := range slices.Sorted(maps.Keys(samples)) {
-		if !template.IsUsable(samples[group]) {
+	for _, group := range slices.Sorted(maps.Keys(members)) {
+		if !slices.ContainsFunc(members[group], template.IsUsable) {
 			unusable = append(unusable, group)
 		}
 	}

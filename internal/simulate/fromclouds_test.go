@@ -48,7 +48,6 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 	const mig = "https://www.googleapis.com/compute/v1/projects/p/zones/"
 	const vmss = "azure:///subscriptions/s/resourceGroups/MC_rg/providers/Microsoft.Compute/virtualMachineScaleSets/"
 	for name, tc := range map[string]struct {
-		label  string
 		nodes  []machine
 		status []string
 		want   map[string]int32 // maximums
@@ -88,7 +87,6 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 			want:   map[string]int32{"np": 6, "win": 5},
 		},
 		"Cluster API": {
-			label: "cluster.x-k8s.io/owner-name",
 			nodes: []machine{
 				{name: "n1", zone: "a", annotations: "cluster.x-k8s.io/owner-kind: MachineSet, cluster.x-k8s.io/owner-name: prod-md-0-7d9f8b6c5"},
 				{name: "n2", zone: "a", annotations: "cluster.x-k8s.io/owner-kind: MachineSet, cluster.x-k8s.io/owner-name: prod-md-0-x5k2q"},
@@ -99,7 +97,6 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 			want:   map[string]int32{"prod-md-0": 5, "prod-md-00": 6},
 		},
 		"OpenShift": {
-			label: "machine.openshift.io/machine",
 			nodes: []machine{
 				{name: "n1", zone: "a", annotations: "machine.openshift.io/machine: openshift-machine-api/prod-x7k2p-worker-us-east-1a-7h2ds"},
 				{name: "m0", zone: "a", annotations: "machine.openshift.io/machine: openshift-machine-api/prod-x7k2p-master-0"},
@@ -134,7 +131,7 @@ func TestBoundsOfTheGroupsOfClouds(t *testing.T) {
 		for _, m := range tc.nodes {
 			objects = append(objects, m.object())
 		}
-		out, err := cloudDump(t, objects, tc.status...).Scenario(simulate.DumpOptions{Name: "x", Max: 100, GroupLabel: tc.label})
+		out, err := cloudDump(t, objects, tc.status...).Scenario(simulate.DumpOptions{Name: "x", Max: 100})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -206,9 +203,9 @@ func TestWhatMayNameTheGroupsIsInTheRefusal(t *testing.T) {
 		nodes []machine
 		want  []string
 	}{
-		"Cluster API": {
-			[]machine{{name: "n1", annotations: "cluster.x-k8s.io/owner-kind: MachineSet, cluster.x-k8s.io/owner-name: md-0-7d9f8b6c5"}},
-			[]string{"--group-label=cluster.x-k8s.io/owner-name (md-0)"},
+		"a control plane of the Cluster API": {
+			[]machine{{name: "n1", annotations: "cluster.x-k8s.io/owner-kind: KubeadmControlPlane, cluster.x-k8s.io/owner-name: cp"}},
+			[]string{"--group-label=KEY"},
 		},
 		"labels": {
 			[]machine{

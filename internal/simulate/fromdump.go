@@ -45,13 +45,14 @@ type DumpOptions struct {
 // DumpBounds are the bounds of a node group.
 type DumpBounds struct{ Min, Max int32 }
 
-// KnownGroupLabels are the labels by which clouds name the node group of a node.
+// KnownGroupLabels are the labels and annotations by which clouds name the node group of a node.
 var KnownGroupLabels = []string{
 	"eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
 	"agentpool",
 	"kops.k8s.io/instancegroup", "doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name", "lke.linode.com/pool-id",
 	"ibm-cloud.kubernetes.io/worker-pool-name",
 	"hcloud/node-group", "kubernetes.civo.com/civo-node-pool", "vke.vultr.com/node-pool", "node.exoscale.net/nodepool-id",
+	"cluster.x-k8s.io/owner-name", "machine.openshift.io/machine", // annotations
 }
 
 // Dump collects the objects of a cluster, to make a scenario of them.
@@ -61,6 +62,7 @@ type Dump struct {
 	interned *document.Interner
 	bound    tally                 // pods by node
 	bounds   map[string]DumpBounds // by Cluster Autoscaler's name of the group
+	ready    []string              // the groups that have ready nodes, by that name
 	seen     sets.Set[identity]
 	repeated []string
 	silent   []string // nodes without a capacity
@@ -93,13 +95,9 @@ func (d *Dump) Add(item document.Item) error {
 	d.seen.Insert(id)
 	switch o := item.Object.(type) {
 	case *v1.Node:
-		if o.Status.Capacity.Cpu().IsZero() || o.Status.Capacity.Memory().IsZero() {
-			d.silent = append(d.silent, o.Name)
+		if !d.addNode(o) {
 			return nil
 		}
-		document.Lean(o)
-		d.interned.Node(o)
-		d.nodes = append(d.nodes, o)
 		item.Object = plainNode(o)
 	case *v1.Pod:
 		if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
@@ -136,6 +134,21 @@ func (d *Dump) Add(item document.Item) error {
 	return d.objects.Add(item)
 }
 
+// addNode adds a node, as the API server has it, and reports whether it says how large it is.
+func (d *Dump) addNode(n *v1.Node) bool {
+	if n.Status.Capacity.Cpu().IsZero() || n.Status.Capacity.Memory().IsZero() {
+		d.silent = append(d.silent, n.Name)
+		return false
+	}
+	if n.Status.Allocatable == nil {
+		n.Status.Allocatable = n.Status.Capacity
+	}
+	document.Lean(n)
+	d.interned.Node(n)
+	d.nodes = append(d.nodes, n)
+	return true
+}
+
 // readStatus takes the bounds of the node groups from the status of Cluster Autoscaler.
 func (d *Dump) readStatus(o *v1.ConfigMap) {
 	status, err := autoscalerstatus.Parse(o.Data[autoscalerstatus.Key])
@@ -144,6 +157,11 @@ func (d *Dump) readStatus(o *v1.ConfigMap) {
 		return
 	}
 	d.bounds = boundsIn(status)
+	for _, g := range status.Groups {
+		if g.Ready > 0 {
+			d.ready = append(d.ready, g.Name)
+		}
+	}
 }
 
 // Objects are the objects that were added, as those of a scenario.
@@ -175,8 +193,13 @@ type Dumped struct {
 	// Empty are the names and bounds of groups that Cluster Autoscaler knows and that have no node.
 	// They are not in the scenario, because their templates are unknown.
 	Empty []v1alpha1.ScenarioNodeGroup
+	// Members are the nodes of each group, by name.
+	Members map[string][]*v1.Node
 	// Known are the names of groups in Cluster Autoscaler's status, by their names in the scenario.
 	Known map[string]string
+	// Fixed are the names of groups that Cluster Autoscaler does not resize: control planes of which nobody says bounds, and groups
+	// that are not in a status in which all others are.
+	Fixed []string
 	// Notes describe missing information.
 	Notes []string
 
@@ -233,9 +256,11 @@ func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 		Spec:       v1alpha1.ScenarioSpec{GroupLabel: label, Now: o.Now},
 	}}
 	d.addObjects(out)
-	d.addGroups(out, members, o)
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		out.note(machinesNote(name, templateNode(name, members[name]), members[name]))
+	if err := d.addGroups(out, members, o); err != nil {
+		return nil, err
+	}
+	for _, g := range out.Scenario.Spec.NodeGroups {
+		out.note(machinesNote(g.Name, g.Template, members[g.Name]))
 	}
 	out.note(straysNote(label, strays))
 	return out, nil
@@ -292,11 +317,12 @@ func (d *Dump) addObjects(out *Dumped) {
 }
 
 // addGroups adds the groups, with their bounds.
-func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptions) {
+func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptions) error {
 	inStatus := d.matchBounds(members)
-	out.Known = inStatus
+	out.Known, out.Members = inStatus, members
 	out.note(d.unread)
-	var unbounded, above, planes []string
+	listed := len(d.ready) > 0 && sets.New(slices.Collect(maps.Values(inStatus))...).HasAll(d.ready...)
+	var unbounded, above []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		size := int32(len(members[name]))
 		bounds, known := o.Bounds[name]
@@ -304,9 +330,9 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 			bounds, known = d.bounds[inStatus[name]]
 		}
 		switch {
-		case !known && isControlPlane(members[name][0]):
+		case !known && (listed || isControlPlane(members[name][0])):
 			bounds = DumpBounds{size, size}
-			planes = append(planes, name)
+			out.Fixed = append(out.Fixed, name)
 		case !known:
 			bounds.Max = max(o.Max, size)
 			unbounded = append(unbounded, name)
@@ -314,12 +340,16 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 			above = append(above, fmt.Sprintf("%s (%d, maximum %d)", name, size, bounds.Max))
 			bounds.Max = size
 		}
+		t, err := template.OfNodes(name, members[name], func(string) []*v1.Pod { return nil })
+		if err != nil {
+			return err
+		}
 		out.Scenario.Spec.NodeGroups = append(out.Scenario.Spec.NodeGroups, v1alpha1.ScenarioNodeGroup{
-			Name: name, Zones: severalZones(members[name]), Min: bounds.Min, Max: &bounds.Max, Template: templateOf(name, members[name]),
+			Name: name, Zones: severalZones(members[name]), Min: bounds.Min, Max: &bounds.Max, Template: templateOf(t.Node),
 		})
 	}
 	out.list("groups with more nodes than their maximum get no more, and are played with as many as they have: ", above)
-	out.list("groups of control planes keep their size: ", planes)
+	out.list("control planes, and groups that are not in the status of Cluster Autoscaler, keep their size: ", out.Fixed)
 	if len(unbounded) > 0 {
 		out.note(fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the "+
 			"ConfigMap %s of Cluster Autoscaler",
@@ -335,6 +365,7 @@ func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptio
 	}
 	out.list("Cluster Autoscaler knows groups for which no node was found, so their templates are unknown: they are a "+
 		"comment below nodeGroups, for you to fill in: ", empty)
+	return nil
 }
 
 func isControlPlane(n *v1.Node) bool {
@@ -348,9 +379,9 @@ func isControlPlane(n *v1.Node) bool {
 func (d *Dump) knownLabel() (best string) {
 	most := 0
 	for _, label := range KnownGroupLabels {
-		have := 0
+		have, named := 0, nodegroupset.ParseGroupLabel(label)
 		for _, n := range d.nodes {
-			if n.Labels[label] != "" {
+			if named.Of(n) != "" {
 				have++
 			}
 		}
@@ -372,19 +403,15 @@ func severalZones(nodes []*v1.Node) []string {
 	return sets.List(zones)
 }
 
-// templateOf is what one node of a group says of all: the first usable one by name, else the first.
-func templateOf(group string, nodes []*v1.Node) *v1.Node {
-	node := templateNode(group, nodes)
-	delete(node.Labels, v1.LabelHostname)
+// templateOf is the template of a group as a scenario has it.
+func templateOf(of *v1.Node) *v1.Node {
+	labels := maps.Clone(of.Labels)
+	delete(labels, v1.LabelHostname)
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Labels: node.Labels},
-		Spec:       v1.NodeSpec{Taints: node.Spec.Taints, ProviderID: node.Spec.ProviderID},
-		Status:     v1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       v1.NodeSpec{Taints: of.Spec.Taints, ProviderID: of.Spec.ProviderID},
+		Status:     v1.NodeStatus{Capacity: of.Status.Capacity, Allocatable: of.Status.Allocatable},
 	}
-}
-
-func templateNode(group string, nodes []*v1.Node) *v1.Node {
-	return template.OfNode(group, slices.MinFunc(nodes, template.Compare), nil, nil).Node
 }
 
 // plainMeta returns the metadata that a simulation uses.
@@ -473,54 +500,4 @@ func withoutNulls(value any) {
 			withoutNulls(inner)
 		}
 	}
-}
-
-// lostPodsNote says how many pods are bound to nodes that no file has: such a node went, or came,
-// between two lists. Wherever they run, it is not known to be room for others. It is empty if there are
-// none.
-func lostPodsNote(byNode tally) string {
-	if len(byNode) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", spelling.Count(byNode.total(), "pod"),
-		few(slices.Sorted(maps.Keys(byNode))))
-}
-
-// machinesNote says what it means that a group has nodes of several machine types; empty if it has not.
-func machinesNote(group string, like *v1.Node, nodes []*v1.Node) string {
-	types := sets.New[string]()
-	for _, n := range nodes {
-		if machine := n.Labels[v1.LabelInstanceTypeStable]; machine != "" {
-			types.Insert(fmt.Sprintf("%s with cpu %s and memory %s", machine, n.Status.Capacity.Cpu(), n.Status.Capacity.Memory()))
-		}
-	}
-	if len(types) < 2 {
-		return ""
-	}
-	return fmt.Sprintf("nodes of %s are of several machine types (%s): all new ones are played as %s, and a cloud that "+
-		"brings another type brings more or less room",
-		group, few(sets.List(types)), like.Labels[v1.LabelInstanceTypeStable])
-}
-
-// straysNote says what happens to nodes of no group; empty if there are none.
-func straysNote(label string, nodes []*v1.Node) string {
-	var names, karpenter []string
-	for _, n := range nodes {
-		if n.Labels[nodegroupset.KarpenterPool] != "" {
-			karpenter = append(karpenter, n.Name)
-		} else {
-			names = append(names, n.Name)
-		}
-	}
-	var parts []string
-	if len(karpenter) > 0 {
-		parts = append(parts,
-			fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none "+
-				"are added or removed", spelling.Count(len(karpenter), "node"), few(karpenter)))
-	}
-	if len(names) > 0 {
-		parts = append(parts, fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed",
-			spelling.Count(len(names), "node"), label, few(names)))
-	}
-	return strings.Join(parts, "; ")
 }

@@ -137,7 +137,8 @@ func TestAScenarioFromADumpIsPlayedLikeTheDump(t *testing.T) {
 
 func TestBoundsOfAScenarioFromADump(t *testing.T) {
 	const yaml = "time: 2026-06-01 12:00:40 +0000 UTC\nautoscalerStatus: Running\nnodeGroups:\n" +
-		"- name: eks-c5-2xlarge-a-6ac8f0e2\n  health: {status: Healthy, cloudProviderTarget: 7, minSize: 1, maxSize: 9}\n" +
+		"- name: eks-c5-2xlarge-a-6ac8f0e2\n  health: {status: Healthy, nodeCounts: {registered: {total: 7, ready: 7}}, " +
+		"cloudProviderTarget: 7, minSize: 1, maxSize: 9}\n" +
 		"- name: eks-gone-12345678\n  health: {minSize: 0, maxSize: 3}\n"
 	const text = "Cluster-autoscaler status at 2026-06-01 12:00:40 +0000 UTC:\nCluster-wide:\n  Health: Healthy (ready=16 " +
 		"unready=0)\nNodeGroups:\n" +
@@ -150,8 +151,9 @@ func TestBoundsOfAScenarioFromADump(t *testing.T) {
 		for _, g := range out.Scenario.Spec.NodeGroups {
 			got[g.Name] = [2]int32{g.Min, *g.Max}
 		}
-		want := map[string][2]int32{"c5-2xlarge-a": {1, 9}, "c5-2xlarge-b": {0, 50}, "m5-large-b": {2, 4}, "m5-large-c": {0, 50},
-			"m5-xlarge-c": {0, 50}}
+		// Cluster Autoscaler knows all its groups, so it does not resize the others.
+		want := map[string][2]int32{"c5-2xlarge-a": {1, 9}, "c5-2xlarge-b": {1, 1}, "m5-large-b": {2, 4}, "m5-large-c": {1, 1},
+			"m5-xlarge-c": {4, 4}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

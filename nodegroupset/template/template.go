@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // nodeLabel is what Cluster Autoscaler puts on the nodes it makes from templates.
@@ -69,6 +70,27 @@ func OfNode(group string, n *v1.Node, pods []*v1.Pod, startupTaints []string) *c
 	}
 	sortByName(t.Pods)
 	return t
+}
+
+// OfNodes makes the template of a group from the first of its nodes by Compare, with the pods of a function on it. If that node does
+// not name its cloud, the first one by name that does says it. It needs at least one node.
+func OfNodes(group string, nodes []*v1.Node, pods func(node string) []*v1.Pod) (*cloudprovider.Template, error) {
+	packs, err := nodegroupset.ShippedPacks()
+	if err != nil {
+		return nil, err
+	}
+	first := slices.MinFunc(nodes, Compare)
+	t := OfNode(group, first, pods(first.Name), nil)
+	if packs.NamesCloud(t.Node) {
+		return t, nil
+	}
+	by := ""
+	for _, n := range nodes {
+		if packs.NamesCloud(n) && (by == "" || n.Name < by) {
+			by, t.Node.Spec.ProviderID = n.Name, n.Spec.ProviderID
+		}
+	}
+	return t, nil
 }
 
 // OfCloud makes the template of a group without nodes from what the cloud says and the daemon sets
