@@ -100,10 +100,13 @@ func report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	case errors.Is(err, errReported):
 		return exitFailure
 	case errors.As(err, &invalid):
-		for _, p := range invalid.Problems {
+		last := len(invalid.Problems) - 1
+		for i, p := range invalid.Problems {
 			hint := ""
 			var large *document.TooLarge
 			switch {
+			case i == last && errors.As(err, &usage):
+				hint = " (" + usage.hint + ")"
 			case errors.As(p.Err, &large) && !large.Fixed && cmd.Flags().Lookup("max-file-size") != nil:
 				hint = " (--max-file-size raises it)"
 			case errors.Is(p.Err, document.ErrSnapshot):

@@ -22,7 +22,13 @@ const rescaledAt = time.Minute
 // documents are the scenarios of the files, or the one that WorkloadSpreads and the objects beside them make, as kubectl prints them.
 func (l *scenarioLoader) documents(contents *document.Contents) ([]document.Document, error) {
 	if !contents.Has(v1alpha1.KindWorkloadSpread) || contents.Has(v1alpha1.KindScenario) {
-		return contents.Of(simulate.Kinds())
+		documents, err := contents.Of(simulate.Kinds())
+		for _, wrong := range contents.Objects.All(func(kind string) bool { return kind == "Node" }) {
+			if err != nil && wrong == nil {
+				return nil, &usageError{err, "evenkeel scenario from-dump makes a scenario of the objects of a cluster"}
+			}
+		}
+		return documents, err
 	}
 	dump, err := subsets.Of(contents)
 	if err != nil {

@@ -176,7 +176,9 @@ func (r *reader) list(d *json.Decoder, text *lines) error {
 	return err
 }
 
-func noObject(line int) error { return &syntaxError{line, "must be a Kubernetes object or list"} }
+func noObject(line int) error {
+	return &syntaxError{line, "must be a Kubernetes object or list, as kubectl get -o json or -o yaml prints it"}
+}
 
 func onlyComments(r io.Reader) bool {
 	rest, err := io.ReadAll(r)
@@ -222,14 +224,33 @@ func (r *reader) blockYAML(in *bufio.Reader, first int) error {
 		return err
 	}
 	left, err := parseYAML(rest.Bytes(), first)
+	if err == nil {
+		err = ended(left)
+	}
 	switch {
-	case err != nil || left == nil:
+	case err != nil:
 		return err
 	case member(left, "items") == nil:
 		r.around(&element{line: left.Line, node: left})
 		return nil
 	}
 	return r.visit(element{line: left.Line, node: left})
+}
+
+// ended checks that a list, of which this is left without its items, was read to its end: kubectl prints the kind there.
+func ended(list *yaml.Node) error {
+	kind := (*yaml.Node)(nil)
+	if list != nil {
+		kind = member(list, "kind")
+	}
+	const remedy = "must end with List: kubectl prints it behind the items, so the file may be cut off"
+	switch {
+	case kind == nil:
+		return field.Required(field.NewPath("kind"), remedy)
+	case !strings.HasSuffix(kind.Value, "List"):
+		return field.Invalid(field.NewPath("kind"), kind.Value, remedy)
+	}
+	return nil
 }
 
 // wholeYAML reads a document that is not cut. If it is no YAML, the author may have meant something else.

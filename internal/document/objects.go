@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/internal/admission"
@@ -30,7 +31,7 @@ type Item struct {
 // supported are the types of the supported kinds, by version.
 var supported = map[string]Kinds{
 	"v1": {v1.Pod{}, v1.Node{}, v1.Event{}, v1.Namespace{}, v1.Service{}, v1.ReplicationController{}, v1.PodTemplate{}, v1.PersistentVolume{},
-		v1.PersistentVolumeClaim{}, v1.ConfigMap{}},
+		v1.PersistentVolumeClaim{}, v1.ConfigMap{}, metav1.Status{}},
 	"apps/v1":              {appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{}},
 	"batch/v1":             {batchv1.Job{}, batchv1.CronJob{}},
 	"policy/v1":            {policyv1.PodDisruptionBudget{}},
@@ -45,6 +46,8 @@ var supported = map[string]Kinds{
 // refused returns the first error of an API server for an object, or nil.
 func refused(object any) error {
 	switch o := object.(type) {
+	case *metav1.Status:
+		return fmt.Errorf("is no object but what an API server said: %s", cmp.Or(o.Message, string(o.Reason)))
 	case *v1.Pod:
 		return first(admission.Pod(nil, o))
 	case *v1.Node:

@@ -36,7 +36,8 @@ type reader struct {
 
 	documents []Document
 	problems  []Problem
-	wrong     int // problems of the document being read
+	wrong     int  // problems of the document being read
+	mixed     bool // an item of it is of another version, and reported
 	foreign   []foreign
 	empty     []Problem // of folders without a document
 }
@@ -103,7 +104,7 @@ func (r *reader) next() {
 	if more := moreProblems(r.wrong); more != nil {
 		r.problems = append(r.problems, Problem{r.file, r.number, more})
 	}
-	r.wrong = 0
+	r.wrong, r.mixed = 0, false
 	r.number++
 }
 
@@ -224,9 +225,8 @@ func (r *reader) document(e *element) error {
 			return r.all(items)
 		}
 	}
-	isOther := is.APIVersion != "" && !strings.HasPrefix(is.APIVersion, v1alpha1.Group+"/")
 	d.Object = r.Kinds.new(is.Kind)
-	if r.inFolder && isOther {
+	if r.passesOver(e, is) {
 		return nil
 	}
 	if len(problems) == 0 {
@@ -246,6 +246,17 @@ func (r *reader) document(e *element) error {
 		r.documents = append(r.documents, d)
 	}
 	return nil
+}
+
+// passesOver reports whether nothing is said of an object because it is of another version: in folders, and of the items of a list
+// after the first, which says it all.
+func (r *reader) passesOver(e *element, is metav1.TypeMeta) bool {
+	if is.APIVersion == "" || strings.HasPrefix(is.APIVersion, v1alpha1.Group+"/") {
+		return false
+	}
+	again := r.mixed && e.place != ""
+	r.mixed = r.mixed || e.place != ""
+	return r.inFolder || again
 }
 
 // refuse collects the problems of a document, as many as are reported.
@@ -329,7 +340,7 @@ func (r *reader) object(e *element) error {
 
 // addForeign notes what is of no kind that is asked for: of a document no more than is reported.
 func (r *reader) addForeign(e *element, is metav1.TypeMeta) {
-	if r.inFolder && is.APIVersion != "" && !strings.HasPrefix(is.APIVersion, v1alpha1.Group+"/") {
+	if r.passesOver(e, is) {
 		return
 	}
 	if last := len(r.foreign) - 1; last < 0 || r.foreign[last].File != r.file || r.foreign[last].Number != r.number {

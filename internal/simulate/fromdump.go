@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -66,7 +67,8 @@ type Dump struct {
 	seen     sets.Set[identity]
 	repeated []string
 	silent   []string // nodes without a capacity
-	unread   string   // why the status cannot be read; empty if it can
+	newest   time.Time
+	unread   string // why the status cannot be read; empty if it can
 }
 
 // identity is a hash of the name of an object: a dump may have a million, and their names take more memory than that.
@@ -98,12 +100,16 @@ func (d *Dump) Add(item document.Item) error {
 		if !d.addNode(o) {
 			return nil
 		}
-		item.Object = plainNode(o)
+		node := plainNode(o)
+		timesOfNode(node, d.see)
+		item.Object = node
 	case *v1.Pod:
 		if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
 			return nil
 		}
-		item.Object = plainPod(o)
+		pod := plainPod(o)
+		timesOfPod(pod, d.see)
+		item.Object = pod
 		if o.Spec.NodeName != "" {
 			d.bound.add(o.Spec.NodeName)
 		}
@@ -133,6 +139,9 @@ func (d *Dump) Add(item document.Item) error {
 	}
 	return d.objects.Add(item)
 }
+
+// see takes notice of a time of a node or pod.
+func (d *Dump) see(at *metav1.Time) { d.newest = later(d.newest, at.Time) }
 
 // addNode adds a node, as the API server has it, and reports whether it says how large it is.
 func (d *Dump) addNode(n *v1.Node) bool {
@@ -231,6 +240,9 @@ func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 	slices.SortFunc(d.nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
 	if len(d.nodes) == 0 {
 		return nil, fmt.Errorf("no node has a status.capacity with cpu and memory: %s; kubectl get nodes -o yaml prints it", few(d.silent))
+	}
+	if o.Now != nil && o.Now.Time.Before(d.newest) {
+		return nil, fmt.Errorf("--now=%s: %s", o.Now.UTC().Format(time.RFC3339), beforeNewest(d.newest))
 	}
 	label := cmp.Or(o.GroupLabel, d.knownLabel())
 	members := map[string][]*v1.Node{}

@@ -26,8 +26,7 @@ func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
 		return nil
 	case now == nil:
 	case now.Time.Before(newest):
-		return field.ErrorList{field.Invalid(at, now.UTC().Format(time.RFC3339), "is before "+newest.UTC().Format(time.RFC3339)+
-			", the newest time of the nodes and pods")}
+		return field.ErrorList{field.Invalid(at, now.UTC().Format(time.RFC3339), beforeNewest(newest))}
 	default:
 		newest = now.Time
 	}
@@ -45,24 +44,34 @@ func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
 	return nil
 }
 
+func beforeNewest(newest time.Time) string {
+	return "is before " + newest.UTC().Format(time.RFC3339) + ", the newest time of the nodes and pods"
+}
+
 // eachTime calls f for all times that nodes and pods of files tell.
 func (s *Setup) eachTime(f func(*metav1.Time)) {
-	s.eachNode(func(n *v1.Node) {
-		f(&n.CreationTimestamp)
-		for i := range n.Status.Conditions {
-			c := &n.Status.Conditions[i]
-			f(&c.LastTransitionTime)
-			f(&c.LastHeartbeatTime)
-		}
-	})
+	s.eachNode(func(n *v1.Node) { timesOfNode(n, f) })
 	for _, p := range s.Pods {
-		f(&p.CreationTimestamp)
-		if p.Status.StartTime != nil {
-			f(p.Status.StartTime)
-		}
+		timesOfPod(p, f)
 	}
 	for i := range s.Requests {
 		f(&s.Requests[i].Provisioned)
+	}
+}
+
+func timesOfNode(n *v1.Node, f func(*metav1.Time)) {
+	f(&n.CreationTimestamp)
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		f(&c.LastTransitionTime)
+		f(&c.LastHeartbeatTime)
+	}
+}
+
+func timesOfPod(p *v1.Pod, f func(*metav1.Time)) {
+	f(&p.CreationTimestamp)
+	if p.Status.StartTime != nil {
+		f(p.Status.StartTime)
 	}
 }
 
