@@ -149,7 +149,7 @@ func (c *checkup) add(item document.Item) error {
 		if object.Name == prioritiesConfigMap {
 			c.priorities = object
 		}
-		if object.Annotations[autoscalerstatus.LastUpdated] != "" || object.Name == autoscalerstatus.ConfigMap {
+		if autoscalerstatus.Holds(object) {
 			c.statuses = append(c.statuses, object)
 		}
 		return nil
@@ -212,14 +212,13 @@ func (c *checkup) readStatus() error {
 	if at < 0 {
 		return nil
 	}
-	found := c.statuses[at].DeepCopy()
+	found := c.statuses[at]
 	status, err := autoscalerstatus.Parse(found.Data[autoscalerstatus.Key])
 	if err != nil {
 		c.observation.StatusProblem = fmt.Sprintf("ConfigMap %s/%s: %v", found.Namespace, found.Name, err)
 		return nil
 	}
 	c.observation.Status = status
-	found.Name = autoscalerstatus.ConfigMap // where the dump looks for bounds
 	return c.dump.Add(document.Item{APIVersion: "v1", Kind: "ConfigMap", Namespace: found.Namespace, Name: found.Name, Object: found})
 }
 

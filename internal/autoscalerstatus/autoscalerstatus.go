@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -18,6 +19,9 @@ const (
 	// LastUpdated is the annotation of the ConfigMap with the time of the status; ParseTime reads it.
 	LastUpdated = "cluster-autoscaler.kubernetes.io/last-updated"
 )
+
+// Holds reports whether a ConfigMap holds a status, which may have another name.
+func Holds(m *v1.ConfigMap) bool { return m.Name == ConfigMap || m.Annotations[LastUpdated] != "" }
 
 // Status is what Cluster Autoscaler says about itself. The package says of which moments its parts are.
 type Status struct {

@@ -74,13 +74,13 @@ func (d *diagnoser) findAutoscaler() {
 			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.Expanders(), ","), AsksGRPC: a.Flags.asks(),
 		})
 		if a.Ready == 0 {
-			why := "none of its pods is ready"
+			object := strings.ToLower(a.Kind) + " " + a.Name
+			why, remedy := "none of its pods is ready", fmt.Sprintf("kubectl -n %s describe %s says why", a.Namespace, object)
 			if a.Replicas == 0 {
-				why = "it is scaled to zero"
+				why, remedy = "it is scaled to zero", fmt.Sprintf("kubectl -n %s scale %s --replicas=1", a.Namespace, object)
 			}
 			d.find(Finding{
-				Severity: Error, Reason: AutoscalerDown, Message: fmt.Sprintf("%s does not run: %s", a.title(), why),
-				Remedy: fmt.Sprintf("kubectl -n %s describe %s %s says why", a.Namespace, strings.ToLower(a.Kind), a.Name),
+				Severity: Error, Reason: AutoscalerDown, Message: fmt.Sprintf("%s does not run: %s", a.title(), why), Remedy: remedy,
 			})
 		}
 	}
@@ -106,6 +106,9 @@ func (d *diagnoser) findAutoscaler() {
 				"; what follows is about the first",
 			Remedy: "leave one for each node group: several of them resize the same groups",
 		})
+	}
+	if d.autoscaler != nil && d.autoscaler.Minor == 0 {
+		d.note("the tag of " + d.autoscaler.Image + " does not say which release it is, so what only some releases do wrong is left out")
 	}
 	d.asked()
 }

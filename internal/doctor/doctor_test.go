@@ -565,6 +565,19 @@ func TestAutoscalersAreFound(t *testing.T) {
 	}
 }
 
+func TestOneThatIsScaledToZeroIsScaledUp(t *testing.T) {
+	stopped := deployment(current, balanced)
+	stopped.Spec.Replicas, stopped.Status.ReadyReplicas = ptr.To[int32](0), 0
+	d, err := Diagnose(cluster(map[string]int{"a": 2, "b": 2}, stopped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "kubectl -n kube-system scale deployment cluster-autoscaler --replicas=1"
+	if f := d.Status.Findings; len(f) != 1 || f[0].Reason != AutoscalerDown || f[0].Remedy != want {
+		t.Errorf("%+v, want the remedy %q", f, want)
+	}
+}
+
 // The command is a JSON patch of the container's own list, and there is none where a person has to look.
 func TestCommands(t *testing.T) {
 	args := deployment(current)
@@ -575,14 +588,17 @@ func TestCommands(t *testing.T) {
 	shell := deployment(current)
 	shell.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "cluster-autoscaler --cloud-provider=aws"}
 	const patch = `kubectl -n kube-system patch deployment cluster-autoscaler --type=json -p '[{"op":"%s","path":"/spec/template/spec/containers/%s","value":"--balance-similar-node-groups=true"}]'`
+	bare := deployment(current)
+	bare.Spec.Template.Spec.Containers[0].Command = nil
 	for name, c := range map[string]struct {
 		by   any
 		want string
 	}{
-		"added":       {deployment(current, "--cloud-provider=aws"), fmt.Sprintf(patch, "add", "0/command/-")},
-		"given twice": {twice, fmt.Sprintf(patch, "replace", "0/command/3")},
-		"replaced":    {args, fmt.Sprintf(patch, "replace", "1/args/1")},
-		"in a shell":  {shell, ""},
+		"without a command": {bare, ""},
+		"added":             {deployment(current, "--cloud-provider=aws"), fmt.Sprintf(patch, "add", "0/command/-")},
+		"given twice":       {twice, fmt.Sprintf(patch, "replace", "0/command/3")},
+		"replaced":          {args, fmt.Sprintf(patch, "replace", "1/args/1")},
+		"in a shell":        {shell, ""},
 		"in a pod": {&v1.Pod{Spec: args.Spec.Template.Spec,
 			Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}}, ""},
 		"not visible": {nil, ""},

@@ -225,10 +225,10 @@ func (d *diagnoser) unset(flags []string) []string {
 }
 
 // command is a patch of the workload that sets the flags; empty where it would need a person: words in
-// capitals, a shell, or flags to take away that are two words.
+// capitals, a shell, no list to add to, or flags to take away that are two words.
 func (d *diagnoser) command(r *Recommendation) string {
 	a := d.autoscaler
-	if a == nil || a.Kind == "Pod" || a.Flags.field == "" || len(r.Flags)+len(r.Without) == 0 {
+	if a == nil || a.Kind == "Pod" || a.Flags.field == "" || len(a.Flags.words) == 0 || len(r.Flags)+len(r.Without) == 0 {
 		return ""
 	}
 	if r.Way != WayAutoscaler {

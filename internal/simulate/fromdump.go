@@ -118,7 +118,7 @@ func (d *Dump) Add(item document.Item) error {
 			Template: v1.PodTemplateSpec{ObjectMeta: plainMeta(&o.Spec.Template.ObjectMeta), Spec: plainSpec(&o.Spec.Template.Spec)},
 		}}
 	case *v1.ConfigMap:
-		if o.Name == autoscalerstatus.ConfigMap {
+		if autoscalerstatus.Holds(o) {
 			d.readStatus(o)
 		}
 		return nil
@@ -158,14 +158,17 @@ func (d *Dump) addNode(n *v1.Node) bool {
 	return true
 }
 
-// readStatus takes the bounds of the node groups from the status of Cluster Autoscaler.
+// readStatus takes the bounds of the node groups from a status of Cluster Autoscaler.
 func (d *Dump) readStatus(o *v1.ConfigMap) {
 	status, err := autoscalerstatus.Parse(o.Data[autoscalerstatus.Key])
 	if err != nil {
 		d.unread = fmt.Sprintf("ConfigMap %s/%s is passed over: %v", o.Namespace, o.Name, err)
 		return
 	}
-	d.bounds = boundsIn(status)
+	if d.bounds == nil {
+		d.bounds = map[string]DumpBounds{}
+	}
+	maps.Copy(d.bounds, boundsIn(status)) // each of several Cluster Autoscalers has its own groups
 	for _, g := range status.Groups {
 		if g.Ready > 0 {
 			d.ready = append(d.ready, g.Name)

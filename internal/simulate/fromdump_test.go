@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -132,6 +133,27 @@ func TestAScenarioFromADumpIsPlayedLikeTheDump(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.Status.Groups, got.Status.Groups); diff != "" {
 		t.Errorf("groups (-dump +scenario):\n%s", diff)
+	}
+}
+
+// Two Cluster Autoscalers have a status each, under names of their own.
+func TestBoundsFromSeveralStatuses(t *testing.T) {
+	objects := []string{machine{name: "n1", labels: "agentpool: web"}.object(), machine{name: "n2", labels: "agentpool: batch"}.object()}
+	for name, most := range map[string]int{"web": 3, "batch": 7} {
+		objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: status-of-%s, namespace: kube-system, `+
+			`annotations: {cluster-autoscaler.kubernetes.io/last-updated: "2026-06-01 12:00:00 +0000 UTC"}}, data: {status: '{"nodeGroups": `+
+			`[{"name": %q, "health": {"nodeCounts": {"registered": {"ready": 1}}, "minSize": 1, "maxSize": %d}}]}'}}`, name, name, most))
+	}
+	out, err := cloudDump(t, objects).Scenario(simulate.DumpOptions{Name: "x", Max: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int32{}
+	for _, g := range out.Scenario.Spec.NodeGroups {
+		got[g.Name] = *g.Max
+	}
+	if diff := cmp.Diff(map[string]int32{"web": 3, "batch": 7}, got); diff != "" || len(out.Fixed) > 0 {
+		t.Errorf("maximums (-want +got):\n%s, fixed %v", diff, out.Fixed)
 	}
 }
 
