@@ -70,12 +70,28 @@ func restartedWhileCounting(ctx context.Context, t *testing.T, w *spreadCluster)
 		t.Fatal(err)
 	}
 	m.filledUp(ctx, t, "after the API server restarted")
+	m.watchedAgain(ctx, t)
 	for _, s := range w.servers { // a leader that could not renew its lease has ended, to be restarted
 		if !s.Runs() {
 			w.service.remove(s.webhooks)
 			w.start(ctx, t, s)
 		}
 	}
+}
+
+// watchedAgain waits until the ReplicaSet controller replaces a pod that is deleted. It watches pods again some time after the API server
+// is back, and of pods that have come and gone until then it waits for the news for five minutes before it creates others.
+func (m *market) watchedAgain(ctx context.Context, t *testing.T) {
+	t.Helper()
+	pods := m.replicas(ctx, t)
+	gone := pods[0]
+	if err := m.Delete(ctx, &gone); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "a pod that is deleted is replaced", func() bool {
+		left := m.replicas(ctx, t)
+		return len(left) == len(pods) && !slices.ContainsFunc(left, func(p v1.Pod) bool { return p.UID == gone.UID })
+	})
 }
 
 // The leader is killed when it has stored that pods move on: the other one finishes, and nothing is
