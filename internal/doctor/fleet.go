@@ -87,7 +87,9 @@ func (d *diagnoser) readFleet() {
 				f.odd[field] = append(f.odd[field], name)
 			}
 			if other != nil && d.groups[name].Template != nil {
-				f.others[name] = cloudprovider.Template{Node: other, Pods: d.groups[name].Template.Pods}
+				f.others[name] = cloudprovider.Template{
+					Node: template.OfNode(name, other, nil, nil).Node, Pods: d.groups[name].Template.Pods,
+				}
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type Observation struct {
 	Label         string
 	Groups        []Group
 	GroupsProblem string
-	// Fixed are the names of groups that Cluster Autoscaler does not resize.
+	// Fixed are the names of groups that the Cluster Autoscaler of the status does not resize; they are not among Groups.
 	Fixed []string
 	// Nodes are all nodes of the cluster, and Pools the pools of those that Karpenter makes.
 	Nodes []*v1.Node
