@@ -142,6 +142,9 @@ func BenchmarkDecode(b *testing.B) {
 // TestMemoryOfLargeRequest sends the large request over loopback: memory, that of
 // the client included, stays below 1 GiB. How long it takes is for benchmarks to say.
 func TestMemoryOfLargeRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector needs memory of its own, and so much time that the server may stop waiting for the request")
+	}
 	wire := large(t)
 	request := &grpcexpanderpb.BestOptionsRequest{}
 	if err := proto.Unmarshal(wire, request); err != nil {
