@@ -23,7 +23,7 @@ const (
 	// settledWithin is how long anything may take on a machine that has much else to do.
 	settledWithin = 5 * time.Minute
 	// pollInterval is how often what is waited for is read. Many tests wait at the same time.
-	pollInterval = 200 * time.Millisecond
+	pollInterval = 500 * time.Millisecond
 	// balancerName is the Balancer of a shop, if it has one only, and the label app of all its
 	// pods.
 	balancerName = "web"

@@ -252,7 +252,7 @@ func (c nodeSet) tainted(name, key string) bool {
 func waitForNodes(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, wanted func(nodeSet) bool) nodeSet {
 	t.Helper()
 	var nodes nodeSet
-	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		list := &v1.NodeList{}
 		if err := plane.Client.List(ctx, list); err != nil {
 			return false, err

@@ -38,7 +38,7 @@ const offlineAfter = 20 * time.Second
 
 // soon has the controllers notice soon what happens to members. An API server may take ten seconds to
 // start on a busy machine, so a loss is long after that only.
-var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=10s", "--member-offline-after=" + offlineAfter.String(),
+var soon = []string{"--member-probe-interval=1s", "--member-probe-timeout=10s", "--member-offline-after=" + offlineAfter.String(),
 	"--member-stabilization-time=3s", brief[0], brief[1], brief[2]}
 
 // newFleetOfClusters starts it. No member has joined.

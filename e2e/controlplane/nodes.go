@@ -11,7 +11,7 @@ import (
 )
 
 // tick is how often an object is read while it is waited for.
-const tick = 50 * time.Millisecond
+const tick = 200 * time.Millisecond
 
 // AddNodes registers nodes and waits until kwok has made them ready and the
 // controllers have taken the taint of new nodes off them. Labels, taints,

@@ -20,7 +20,7 @@ const (
 	readyWithin = 5 * time.Minute
 	stopWithin  = 5 * time.Minute
 	saidWithin  = 2 * time.Second
-	tick        = 50 * time.Millisecond
+	tick        = 200 * time.Millisecond
 )
 
 // A Process is a program that runs or not. Its methods must not be called
