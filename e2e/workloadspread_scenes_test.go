@@ -62,16 +62,13 @@ func manyAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
 }
 
 // spreadPods is how many pods each of ten workloads has that are created at the same time.
-var spreadPods = flag.Int("spread-pods", 30, "replicas of each workload of TestWorkloadSpreads/ten_workloads_at_once, a third of it in the short form")
+var spreadPods = flag.Int("spread-pods", 30, "replicas of each workload of TestWorkloadSpreads/ten_workloads_at_once")
 
 // Ten workloads create pods at the same time, and none is refused, but where a busy machine does not answer in
 // time.
 func tenAtOnce(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "ten", zone{"a", 1000}, zone{"b", 1000}, zone{"c", 1000})
 	n := *spreadPods
-	if testing.Short() {
-		n /= 3
-	}
 	subsets := []string{fmt.Sprint("a ", n*3/10), fmt.Sprint("b ", n/2), "c"}
 	m.spread(ctx, t, m.bounded("Deployment", subsets...))
 	var workloads []*appsv1.Deployment

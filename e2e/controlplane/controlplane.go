@@ -275,7 +275,7 @@ func (c *ControlPlane) stopAll() error {
 func (c *ControlPlane) Process(p Program) *process.Process { return c.processes[p] }
 
 // Restart stops a program and launches it again. After a restart of kwok, nodes
-// it knew before go on only after their leases have run out, 200 seconds later;
+// it knew before go on only after their leases have run out, 40 seconds later;
 // after one of etcd, the API server takes some 10 seconds to come back.
 func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
 	if err := c.processes[p].Stop(); err != nil {

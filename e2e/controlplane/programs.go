@@ -115,7 +115,7 @@ func (l layout) args(p Program) []string {
 			"--kubeconfig=" + l.kubeconfig(), "--config=" + l.stages(),
 			"--server-address=" + net.JoinHostPort(process.Loopback, fmt.Sprint(l.ports[Kwok])),
 			"--node-ip=" + process.Loopback,
-			"--manage-all-nodes", "--node-lease-duration-seconds=200",
+			"--manage-all-nodes", "--node-lease-duration-seconds=40",
 		}
 	}
 }
