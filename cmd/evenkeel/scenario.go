@@ -29,10 +29,6 @@ func newScenario() *cobra.Command {
 		Short:   "Write scenarios for simulate",
 		Long:    "Write documents of kind Scenario, which evenkeel simulate plays.",
 		GroupID: groupAnswers,
-		Args:    noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			return &usageError{errors.New("no command given"), "evenkeel scenario from-dump makes a scenario of a cluster"}
-		},
 	}
 	cmd.AddCommand(newFromDump())
 	return cmd
