@@ -152,6 +152,35 @@ func TestRoomThatMayNotBeRead(t *testing.T) {
 	})
 }
 
+// A cluster that comes back answers for its nodes later than for all else: until then its room is what it was. Without a room
+// objects that are decided meanwhile would get replicas there by their weights.
+func TestRoomIsKnownAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHostHarness(t, Options{})
+		defer w.end()
+		paris := w.server("paris")
+		paris.put("nodes", aNode("n-1"))
+		w.fix("paris", true)
+		w.after(time.Second)
+		release := paris.hang()
+		w.after(15 * time.Second) // a probe has failed
+		paris.put("nodes", aNode("n-2"))
+		paris.set(func(s *server) { s.slow = "/nodes" })
+		release()
+		for range 100 {
+			w.after(100 * time.Millisecond)
+			if got := w.free("paris"); got != "n-1:8000/110 map[]" && got != "n-1:8000/110 n-2:8000/110 map[]" {
+				t.Fatalf("%s, in state %v", got, w.members.Get("paris").View().State)
+			}
+		}
+		w.after(time.Minute)
+		if got := w.free("paris"); got != "n-1:8000/110 n-2:8000/110 map[]" {
+			t.Error(got)
+		}
+		w.says("paris", fine)
+	})
+}
+
 // Clusters are many and their pods more: what is kept of 10,000 pods is less than 10 MiB.
 func TestRoomKeepsLittleOfAPod(t *testing.T) {
 	const pods = 10_000
