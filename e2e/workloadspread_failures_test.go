@@ -79,18 +79,15 @@ func restartedWhileCounting(ctx context.Context, t *testing.T, w *spreadCluster)
 	}
 }
 
-// watchedAgain waits until the ReplicaSet controller replaces a pod that is deleted. It watches pods again some time after the API server
-// is back, and of pods that have come and gone until then it waits for the news for five minutes before it creates others.
+// watchedAgain waits until the ReplicaSet controller knows of a pod that it creates now. It watches pods again some time after the API
+// server is back, and of pods that have come and gone until then it waits for the news for five minutes before it creates others.
 func (m *market) watchedAgain(ctx context.Context, t *testing.T) {
 	t.Helper()
-	pods := m.replicas(ctx, t)
-	gone := pods[0]
-	if err := m.Delete(ctx, &gone); err != nil {
-		t.Fatal(err)
-	}
-	until(ctx, t, "a pod that is deleted is replaced", func() bool {
-		left := m.replicas(ctx, t)
-		return len(left) == len(pods) && !slices.ContainsFunc(left, func(p v1.Pod) bool { return p.UID == gone.UID })
+	d, of := m.web(1), map[string]string{"app": "witness"}
+	d.Name, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = "witness", of, of
+	m.create(ctx, t, d)
+	until(ctx, t, "a pod is known that was created after the restart", func() bool {
+		return m.Get(ctx, client.ObjectKeyFromObject(d), d) == nil && d.Status.ReadyReplicas == 1
 	})
 }
 
