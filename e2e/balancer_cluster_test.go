@@ -20,8 +20,9 @@ import (
 const (
 	// controllerUser is who the pod of the controller is for the API server.
 	controllerUser = "system:serviceaccount:evenkeel-system:evenkeel-controller"
-	// settledWithin is how long anything may take on a machine that has much else to do.
-	settledWithin = 5 * time.Minute
+	// settledWithin is how long anything may take on a machine that has much else to do. It is more than the five minutes that
+	// controllers of Kubernetes wait for news that they missed, such as those of pods whose creation a restart interrupted.
+	settledWithin = 8 * time.Minute
 	// pollInterval is how often what is waited for is read. Many tests wait at the same time.
 	pollInterval = 500 * time.Millisecond
 	// balancerName is the Balancer of a shop, if it has one only, and the label app of all its
