@@ -165,7 +165,7 @@ func TestRoomIsKnownAllTheTime(t *testing.T) {
 		release := paris.hang()
 		w.after(15 * time.Second) // a probe has failed
 		paris.put("nodes", aNode("n-2"))
-		paris.set(func(s *server) { s.slow = "/nodes" })
+		paris.set(func(s *server) { s.slow, s.late = "/nodes", 3*time.Second })
 		release()
 		for range 100 {
 			w.after(100 * time.Millisecond)
@@ -178,6 +178,25 @@ func TestRoomIsKnownAllTheTime(t *testing.T) {
 			t.Error(got)
 		}
 		w.says("paris", fine)
+	})
+}
+
+// A cluster that does not say which nodes it has is not taken for one that is lost.
+func TestNodesThatAreNotToldAreNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHostHarness(t, Options{})
+		defer w.end()
+		paris := w.server("paris")
+		paris.put("nodes", aNode("n-1"))
+		paris.set(func(s *server) { s.slow, s.late = "/nodes", time.Hour })
+		w.fix("paris", true)
+		for range 10 {
+			w.after(time.Minute)
+			w.says("paris", fine)
+			if status, reason, _ := w.roomCondition("paris"); w.free("paris") != "unknown" || status != metav1.ConditionFalse {
+				t.Errorf("%s: %s %s", w.free("paris"), status, reason)
+			}
+		}
 	})
 }
 

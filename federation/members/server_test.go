@@ -32,7 +32,8 @@ type server struct {
 	mu       sync.Mutex
 	token    string        // that it accepts
 	denies   string        // part of the paths that it forbids
-	slow     string        // part of the paths that it answers after slowness
+	slow     string        // part of the paths that it answers late
+	late     time.Duration // by how much
 	redirect string        // where it sends everyone
 	page     bool          // whether a web page answers
 	off      time.Duration // by how much its clock is ahead
@@ -47,9 +48,6 @@ type event struct {
 	Object runtime.Object `json:"object"`
 }
 
-// slowness is within what is waited for.
-const slowness = 3 * time.Second
-
 func newServer(uid, token string) *server {
 	return &server{
 		uid: uid, version: "v1.36.3", token: token,
@@ -60,7 +58,7 @@ func newServer(uid, token string) *server {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	hung, token, denies, redirect, page := s.hung, s.token, s.denies, s.redirect, s.page
-	slow := s.slow != "" && strings.Contains(r.URL.Path, s.slow)
+	slow, late := s.slow != "" && strings.Contains(r.URL.Path, s.slow), s.late
 	w.Header().Set("Date", time.Now().Add(s.off).UTC().Format(http.TimeFormat))
 	s.calls[r.Method+" "+r.URL.Path]++
 	s.mu.Unlock()
@@ -72,7 +70,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if slow {
-		<-time.After(slowness)
+		select {
+		case <-time.After(late):
+		case <-r.Context().Done():
+			return
+		}
 	}
 	switch {
 	case page:
