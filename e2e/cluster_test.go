@@ -434,7 +434,18 @@ func publishedEvents(ctx context.Context, t *testing.T, plane *controlplane.Cont
 
 func until(ctx context.Context, t *testing.T, what string, wanted func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, settledWithin, true, func(context.Context) (bool, error) { return wanted(), nil })
+	polled(ctx, t, pollInterval, what, wanted)
+}
+
+// untilSoon is until for what is seen in the middle of it, before it has ended.
+func untilSoon(ctx context.Context, t *testing.T, what string, wanted func() bool) {
+	t.Helper()
+	polled(ctx, t, pollInterval/10, what, wanted)
+}
+
+func polled(ctx context.Context, t *testing.T, every time.Duration, what string, wanted func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(ctx, every, settledWithin, true, func(context.Context) (bool, error) { return wanted(), nil })
 	if err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}

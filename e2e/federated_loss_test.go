@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
@@ -116,7 +114,7 @@ func (s *stage) moving(ctx context.Context, t *testing.T, of ...int32) {
 	t.Helper()
 	before, _ := s.sizes(ctx)
 	s.change(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) { spec.Preferences.Clusters = weights(of...) })
-	until(ctx, t, "moves have begun", func() bool {
+	untilSoon(ctx, t, "moves have begun", func() bool {
 		sizes, _ := s.sizes(ctx)
 		return !slices.Equal(sizes, before)
 	})
@@ -153,11 +151,13 @@ func (w *federation) restartEnded(t *testing.T) {
 // writes nothing when it wakes, and ends.
 func (s *stage) leaders(ctx context.Context, t *testing.T) {
 	first := s.controller
+	untilLeading(ctx, t, first)
 	s.control(t, soon...)
 	second := s.controller
 	s.controller = first
 	s.moving(ctx, t, 1, 4, 1)
 	first.Kill()
+	untilLeading(ctx, t, second) // the first one may have done all before
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 5, 20, 5), nil)
 	s.wrote(ctx, t, "the leader was killed", 1, 1, 0)
 	s.bounds(t, "the leader was killed", 30, 60)
@@ -168,12 +168,11 @@ func (s *stage) leaders(ctx context.Context, t *testing.T) {
 	if err := first.Await(ctx); err != nil {
 		t.Fatal(err)
 	}
-	holder := s.holder(ctx, t)
 	s.moving(ctx, t, 1, 1, 4)
 	if err := second.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	s.until(ctx, t, "the first one leads", func() bool { return s.holder(ctx, t) != holder })
+	untilLeading(ctx, t, first)
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 5, 5, 20), nil)
 	marks := s.mark(t)
 	if err := second.Resume(); err != nil {
@@ -190,19 +189,6 @@ func (s *stage) leaders(ctx context.Context, t *testing.T) {
 	}
 	s.wrote(ctx, t, "the leader was frozen", 0, 1, 1)
 	s.bounds(t, "the leader was frozen", 30, 60)
-}
-
-// holder is who leads.
-func (w *federation) holder(ctx context.Context, t *testing.T) string {
-	t.Helper()
-	var leases coordinationv1.LeaseList
-	if err := w.client.List(ctx, &leases, client.InNamespace("evenkeel-system")); err != nil {
-		t.Fatal(err)
-	}
-	if len(leases.Items) != 1 {
-		t.Fatalf("%d leases", len(leases.Items))
-	}
-	return *leases.Items[0].Spec.HolderIdentity
 }
 
 // ended waits until a controller has ended.

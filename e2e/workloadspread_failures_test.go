@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -27,7 +28,7 @@ func killedServer(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "killed", zone{"a", 1000}, zone{"b", 1000})
 	m.spread(ctx, t, m.bounded("Deployment", "a 60", "b"))
 	m.create(ctx, t, m.web(150))
-	until(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
+	untilSoon(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
 	w.servers[0].Kill()
 	w.service.remove(w.servers[0].webhooks)
 	m.filledUp(ctx, t, "after a webhook server was killed")
@@ -65,7 +66,7 @@ func restartedWhileCounting(ctx context.Context, t *testing.T, w *spreadCluster)
 	m := w.market(ctx, t, "restarted", zone{"a", 1000}, zone{"b", 1000})
 	m.spread(ctx, t, m.bounded("Deployment", "a 60", "b"))
 	m.create(ctx, t, m.web(150))
-	until(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
+	untilSoon(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
 	if err := w.plane.Restart(ctx, controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func killedWhileMoving(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m.spread(ctx, t, adaptive(m.bounded("Deployment", "a 8", "b"), 2, 120))
 	m.create(ctx, t, m.web(10))
 	o := &v1alpha1.WorkloadSpread{}
-	until(ctx, t, "pods move on", func() bool {
+	untilSoon(ctx, t, "pods move on", func() bool {
 		return m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) == nil && o.Status.Reschedules != nil
 	})
 	leader := w.leads(ctx, t)
@@ -114,14 +115,25 @@ func killedWhileMoving(ctx context.Context, t *testing.T, w *spreadCluster) {
 // leads is what the metrics of the leader say.
 var leads = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
 
+// leading reports whether a controller leads.
+func leading(ctx context.Context, t *testing.T, c *evenkeel.Controller) bool {
+	t.Helper()
+	_, text := scrape(ctx, t, "http://"+c.Address+"/metrics", "", nil)
+	return leads.MatchString(text)
+}
+
+func untilLeading(ctx context.Context, t *testing.T, c *evenkeel.Controller) {
+	t.Helper()
+	until(ctx, t, "it leads", func() bool { return leading(ctx, t, c) })
+}
+
 // leads is the controller that says so in its metrics.
 func (w *spreadCluster) leads(ctx context.Context, t *testing.T) *server {
 	t.Helper()
 	var leader *server
 	until(ctx, t, "somebody leads", func() bool {
 		i := slices.IndexFunc(w.servers, func(s *server) bool {
-			_, text := scrape(ctx, t, "http://"+s.Address+"/metrics", "", nil)
-			return leads.MatchString(text)
+			return leading(ctx, t, s.Controller)
 		})
 		if i >= 0 {
 			leader = w.servers[i]
