@@ -437,8 +437,8 @@ func until(ctx context.Context, t *testing.T, what string, wanted func() bool) {
 	polled(ctx, t, pollInterval, what, wanted)
 }
 
-// untilSoon is until for what is seen in the middle of it, before it has ended.
-func untilSoon(ctx context.Context, t *testing.T, what string, wanted func() bool) {
+// untilBriefly is until for a state that may not last: it reads ten times as often.
+func untilBriefly(ctx context.Context, t *testing.T, what string, wanted func() bool) {
 	t.Helper()
 	polled(ctx, t, pollInterval/10, what, wanted)
 }

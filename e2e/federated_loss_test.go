@@ -114,7 +114,7 @@ func (s *stage) moving(ctx context.Context, t *testing.T, of ...int32) {
 	t.Helper()
 	before, _ := s.sizes(ctx)
 	s.change(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) { spec.Preferences.Clusters = weights(of...) })
-	untilSoon(ctx, t, "moves have begun", func() bool {
+	untilBriefly(ctx, t, "moves have begun", func() bool {
 		sizes, _ := s.sizes(ctx)
 		return !slices.Equal(sizes, before)
 	})
@@ -157,7 +157,7 @@ func (s *stage) leaders(ctx context.Context, t *testing.T) {
 	s.controller = first
 	s.moving(ctx, t, 1, 4, 1)
 	first.Kill()
-	untilLeading(ctx, t, second) // the first one may have done all before
+	untilLeading(ctx, t, second) // the moves may have ended before the kill, so that nothing else waits for it
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 5, 20, 5), nil)
 	s.wrote(ctx, t, "the leader was killed", 1, 1, 0)
 	s.bounds(t, "the leader was killed", 30, 60)

@@ -28,7 +28,7 @@ func killedServer(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m := w.market(ctx, t, "killed", zone{"a", 1000}, zone{"b", 1000})
 	m.spread(ctx, t, m.bounded("Deployment", "a 60", "b"))
 	m.create(ctx, t, m.web(150))
-	untilSoon(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
+	untilBriefly(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
 	w.servers[0].Kill()
 	w.service.remove(w.servers[0].webhooks)
 	m.filledUp(ctx, t, "after a webhook server was killed")
@@ -66,7 +66,7 @@ func restartedWhileCounting(ctx context.Context, t *testing.T, w *spreadCluster)
 	m := w.market(ctx, t, "restarted", zone{"a", 1000}, zone{"b", 1000})
 	m.spread(ctx, t, m.bounded("Deployment", "a 60", "b"))
 	m.create(ctx, t, m.web(150))
-	untilSoon(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
+	untilBriefly(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
 	if err := w.plane.Restart(ctx, controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func killedWhileMoving(ctx context.Context, t *testing.T, w *spreadCluster) {
 	m.spread(ctx, t, adaptive(m.bounded("Deployment", "a 8", "b"), 2, 120))
 	m.create(ctx, t, m.web(10))
 	o := &v1alpha1.WorkloadSpread{}
-	untilSoon(ctx, t, "pods move on", func() bool {
+	untilBriefly(ctx, t, "pods move on", func() bool {
 		return m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) == nil && o.Status.Reschedules != nil
 	})
 	leader := w.leads(ctx, t)

@@ -142,9 +142,8 @@ func forbidden(what string) *Problem {
 		what)
 }
 
-// ready reports whether what was there first has been read, the nodes apart, whether they have been read as far as they are
-// and may be, and what else may not be read.
-func (c *caches) ready() (ready, nodes bool, problem *Problem) {
+// ready reports whether what was there first has been read, apart from nodes, and what may not be read.
+func (c *caches) ready() (_ bool, problem *Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, kind := range slices.Sorted(maps.Keys(c.denied)) {
@@ -152,8 +151,7 @@ func (c *caches) ready() (ready, nodes bool, problem *Problem) {
 			problem = forbidden("list and watch " + kind + "s in all namespaces")
 		}
 	}
-	return !slices.ContainsFunc(c.read, func(f cache.DoneChecker) bool { return !cache.IsDone(f) }),
-		!c.fixedNodes || c.denied[node] || cache.IsDone(c.nodesRead), problem
+	return !slices.ContainsFunc(c.read, func(f cache.DoneChecker) bool { return !cache.IsDone(f) }), problem
 }
 
 // nodesKnown reports whether the nodes are read, or may not be.

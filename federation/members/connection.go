@@ -200,8 +200,9 @@ func (s *connection) identify(ctx context.Context, o *Options) (uid, version str
 }
 
 // read returns nil if what is known of the cluster is current, and shows it then. What was read before the
-// cluster was lost is read anew: a watch may take long to notice. Until that is done, the former is shown: without
-// its nodes a cluster would get replicas as if it had room for all. Nodes that cannot be read do not count as a loss.
+// cluster was lost is read anew: a watch may take long to notice. Until that is done, the former is shown. Nodes are
+// waited for as well, because a cluster whose room is unknown gets replicas by its weight alone; but if only they
+// cannot be read, the cluster is not lost.
 func (s *connection) read(c *Cluster, now time.Time) error {
 	if fixed := c.member.Spec.FixedNodes; s.caches == nil || s.failed || s.caches.fixedNodes != fixed {
 		if s.caches != nil && s.caches != c.caches {
@@ -209,8 +210,10 @@ func (s *connection) read(c *Cluster, now time.Time) error {
 		}
 		s.caches, s.opened, s.failed = openCaches(s.ctx, s.clientset, c, fixed), now, false
 	}
+	known, refused := s.caches.nodesKnown()
+	nodes := !s.caches.fixedNodes || known || refused
 	overdue := now.Sub(s.opened) > c.options.OfflineAfter/2
-	switch ready, nodes, denied := s.caches.ready(); {
+	switch ready, denied := s.caches.ready(); {
 	case denied != nil:
 		s.failed = true // it is tried again
 		return denied

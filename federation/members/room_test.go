@@ -152,8 +152,8 @@ func TestRoomThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// A cluster that comes back answers for its nodes later than for all else: until then its room is what it was. Without a room
-// objects that are decided meanwhile would get replicas there by their weights.
+// The nodes of a cluster that comes back are read later than all else. Until then its room is the last one that was known:
+// if it was unknown, objects that are decided meanwhile would get replicas there by their weights alone.
 func TestRoomIsKnownAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHostHarness(t, Options{})
@@ -181,8 +181,8 @@ func TestRoomIsKnownAllTheTime(t *testing.T) {
 	})
 }
 
-// A cluster that does not say which nodes it has is not taken for one that is lost.
-func TestNodesThatAreNotToldAreNoLoss(t *testing.T) {
+// A cluster of which only the nodes cannot be read stays reachable.
+func TestUnreadableNodesDoNotMakeAClusterLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHostHarness(t, Options{})
 		defer w.end()

@@ -306,8 +306,7 @@ func (d *diagnoser) readGroups() {
 			spelling.List(unknown, few)))
 	}
 	if len(d.observed.Fixed) > 0 {
-		d.note("nothing here is about control planes, and groups that are not in the status that was read: " +
-			spelling.List(d.observed.Fixed, few))
+		d.note("control planes and groups that are not in the status are left out: " + spelling.List(d.observed.Fixed, few))
 	}
 	if len(d.observed.Groups) == 0 && (d.autoscaler != nil || d.observed.Status != nil) {
 		d.find(Finding{
