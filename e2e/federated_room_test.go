@@ -258,8 +258,10 @@ func (w *federation) refused(ctx context.Context, t *testing.T) {
 		t.Errorf("berlin answered %v", codes)
 	}
 	for i, name := range clusterNames {
-		if n := len(s.written(t, s.marks, w.members[name])); i != 1 && (n < 3 || n > 5) { // on a busy machine pods start one after the other
-			t.Errorf("%s was written %d times: there are its share, that of berlin, and the way back", name, n)
+		// Its share, that of berlin, and the way back: on a busy machine pods start one after the other, so that each of the five
+		// pods that come from berlin and go back may take a write.
+		if n := len(s.written(t, s.marks, w.members[name])); i != 1 && (n < 3 || n > 1+5+5) {
+			t.Errorf("%s was written %d times", name, n)
 		}
 	}
 	s.bounds(t, "accepted again", 0, 60)

@@ -267,12 +267,24 @@ func (s *stage) settles(ctx context.Context, t *testing.T, runs []int32, probe m
 				sizes[i], ready[i] = absent(sizes[i]), absent(ready[i])
 			}
 		}
-		return slices.Equal(sizes, want) && slices.Equal(ready, runs) && s.settled(ctx, t)
+		return slices.Equal(sizes, want) && slices.Equal(ready, runs) && s.rolledOut(ctx) && s.settled(ctx, t)
 	})
 	s.quiet(ctx, t)
-	if f := s.get(ctx, t); f.Status.ReadyReplicas != sum || f.Status.Unplaced != max(0, *f.Spec.Replicas-sum) {
-		t.Errorf("the status says %d ready and %d unplaced, want %d of %d", f.Status.ReadyReplicas, f.Status.Unplaced, sum, *f.Spec.Replicas)
+	s.until(ctx, t, fmt.Sprintf("the status says %d of %d ready, and the others unplaced", sum, *s.get(ctx, t).Spec.Replicas), func() bool {
+		f := s.get(ctx, t)
+		return f.Status.ReadyReplicas == sum && f.Status.Unplaced == max(0, *f.Spec.Replicas-sum)
+	})
+}
+
+// rolledOut reports whether Kubernetes has made all pods of the local objects that it makes, from their newest templates.
+func (s *stage) rolledOut(ctx context.Context) bool {
+	for _, name := range clusterNames {
+		d := s.local(ctx, name)
+		if d != nil && (d.Status.ObservedGeneration != d.Generation || d.Status.UpdatedReplicas != d.Status.Replicas) {
+			return false
+		}
 	}
+	return true
 }
 
 // settled reports whether the object says that it is settled, and that all replicas are ready that

@@ -217,17 +217,27 @@ func (w *admissionWorld) counts(ctx context.Context) map[string]int {
 	return out
 }
 
+// Each pod gets a place, as clients that create at the same time are answered one after the other. On a busy machine some
+// creations may be answered too late: these are tried again, as a ReplicaSet does, and their places stay taken for a while.
 func (w *admissionWorld) manyPods(ctx context.Context, t *testing.T) {
 	var clients sync.WaitGroup
 	work := make(chan int)
 	var mu sync.Mutex
-	in := map[string]int{}
+	in, late := map[string]int{}, 0
 	var slowest time.Duration
 	for range 10 {
 		clients.Go(func() {
 			for i := range work {
 				pod, begin := w.pod(i%2), time.Now()
-				if err := w.Create(ctx, pod); err != nil {
+				err := w.Create(ctx, pod)
+				for ; apierrors.IsInternalError(err) && ctx.Err() == nil; err = w.Create(ctx, pod) {
+					t.Log("trying again:", err)
+					mu.Lock()
+					late++
+					mu.Unlock()
+					pod = w.pod(i % 2)
+				}
+				if err != nil {
 					t.Error(err)
 					continue
 				}
@@ -247,11 +257,14 @@ func (w *admissionWorld) manyPods(ctx context.Context, t *testing.T) {
 	}
 	close(work)
 	clients.Wait()
-	if got := fmt.Sprint(in); got != "map[a:50 b:70 c:120]" {
-		t.Errorf("pods: %s", got)
+	// Without late answers: 50, 70 and 120, pods and counts.
+	counted := w.counts(ctx)
+	if in["a"] > 50 || in["b"] > 70 || in["a"]+in["b"]+late < 120 || in["a"]+in["b"]+in["c"] != 240 {
+		t.Errorf("pods: %v, late answers: %d", in, late)
 	}
-	if got := fmt.Sprint(w.counts(ctx)); got != "map[a:50 b:70 c:120]" {
-		t.Errorf("counted: %s", got)
+	if counted["a"] > 50 || counted["b"] > 70 || counted["a"]+counted["b"]+late < 120 || counted["a"]+counted["b"]+counted["c"] > 240+late ||
+		counted["c"] < in["c"] {
+		t.Errorf("counted: %v, pods: %v, late answers: %d", counted, in, late)
 	}
 	t.Log("the slowest creation took", slowest)
 }
@@ -346,6 +359,12 @@ func (w *admissionWorld) seats(ctx context.Context, t *testing.T) {
 	next("c")
 	until(ctx, t, "pods that never came do not count", func() bool { return time.Since(o.CreationTimestamp.Time) > 10*time.Second })
 	w.must(w.Delete(ctx, pod))
+	until(ctx, t, "the server asked next has seen that", func() bool {
+		try := w.pod(1)
+		w.must(w.Create(ctx, try, client.DryRunAll))
+		a, _ := workloadspread.AssignmentOf(try)
+		return a.Subset == "a"
+	})
 	next("a")
 	next("c")
 }
