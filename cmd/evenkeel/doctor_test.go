@@ -245,7 +245,8 @@ func open(t *testing.T, name string) io.Reader {
 
 func TestDoctorRefusesBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
-		"no such file":  {"missing.yaml"},
+		"no such file": {"missing.yaml"},
+		"the name of a file is empty (name a file, or - for standard input)": {""},
 		"holds no Node": {"../../configs/examples/split.yaml"},
 		"--kubeconfig cannot be combined with dump.yaml": {"dump.yaml", "--kubeconfig=k"},
 		"must be one of table, wide, json, yaml, html":   {"-o", "pdf"},

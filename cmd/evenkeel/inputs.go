@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,7 +23,10 @@ func inputsOf(cmd *cobra.Command) inputs { return inputs{cmd.Context(), cmd.InOr
 
 // open opens a file by name; "-" and /dev/stdin are standard input.
 func (in inputs) open(name string) (io.ReadCloser, error) {
-	if name == "-" || name == "/dev/stdin" {
+	switch name {
+	case "":
+		return nil, &usageError{errors.New("the name of a file is empty"), "name a file, or - for standard input"}
+	case "-", "/dev/stdin":
 		return io.NopCloser(in.stdin), nil
 	}
 	return in.file(name)
