@@ -136,8 +136,10 @@ func ownerOfStrangers(ctx context.Context, t *testing.T, w *spreadCluster) {
 		t.Fatal(err)
 	}
 	above := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: deployment.UID, Controller: ptr.To(true)}
-	for i, ref := range []metav1.OwnerReference{*set, above, {APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: set.UID,
-		Controller: ptr.To(true)}} {
+	for i, ref := range []metav1.OwnerReference{*set, above,
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: set.UID, Controller: ptr.To(true)},
+		// A path to all pods of the cluster, which would be watched until the webhook has no more time.
+		{APIVersion: "v1", Kind: "Pod", Name: "../../../watch/pods", UID: set.UID, Controller: ptr.To(true)}} {
 		for range 3 { // both servers learn of it
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own.namespace, GenerateName: fmt.Sprint("p", i, "-"),
 				OwnerReferences: []metav1.OwnerReference{ref}}}

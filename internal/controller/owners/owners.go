@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -121,7 +122,7 @@ func (o *Owners) entry(ctx context.Context, namespace string, ref *metav1.OwnerR
 	e = entry{until: now.Add(keep)}
 	object := &metav1.PartialObjectMetadata{}
 	object.APIVersion, object.Kind = ref.APIVersion, ref.Kind
-	err := o.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
+	err := o.read(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
 	switch {
 	case err == nil && object.UID == ref.UID:
 		e.found, e.above = true, metav1.GetControllerOf(object)
@@ -147,4 +148,14 @@ func (o *Owners) entry(ctx context.Context, namespace string, ref *metav1.OwnerR
 		o.sweep = max(most, 2*len(o.known))
 	}
 	return e
+}
+
+// read reads an object. The API server takes any text for the name of a controller, and the client for metadata puts the name
+// into a path as it is: with a name such as "../../pods" it would read something else, with the rights of evenkeel.
+func (o *Owners) read(ctx context.Context, key types.NamespacedName, into *metav1.PartialObjectMetadata) error {
+	if len(path.IsValidPathSegmentName(key.Name)) > 0 {
+		gk := into.GroupVersionKind().GroupKind()
+		return apierrors.NewNotFound(schema.GroupResource{Group: gk.Group, Resource: gk.Kind}, key.Name)
+	}
+	return o.live.Get(ctx, key, into)
 }

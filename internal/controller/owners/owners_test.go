@@ -142,3 +142,19 @@ func TestReferencesThatAreMadeUp(t *testing.T) {
 		}
 	}
 }
+
+// The name of a controller that is no name of an object is never asked for: the client would make another path of it.
+func TestNamesThatArePaths(t *testing.T) {
+	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			t.Errorf("%q is asked for", key.Name)
+			return nil
+		},
+	}).Build()
+	for _, name := range []string{"../../../watch/pods", "web/status", "..", ".", "web%2fstatus"} {
+		ref := &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name}
+		if list, err := owners.New(live, nil).Of(t.Context(), "shop", ref); len(list) > 0 || !apierrors.IsNotFound(err) {
+			t.Errorf("%q: %v, %v", name, list, err)
+		}
+	}
+}
