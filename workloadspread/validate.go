@@ -158,10 +158,10 @@ func (c *checker) bounds(at *field.Path, s *v1alpha1.WorkloadSubset) {
 	case most == nil:
 	case isPercent:
 		if _, ok := percentage(most.StrVal); !ok {
-			c.Add(field.Invalid(at.Child("maxReplicas"), most.StrVal, "must be a number or a whole percentage, 0 or more"))
+			c.Add(field.Invalid(at.Child("maxReplicas"), most.StrVal, "must be a number from 0 to 2147483647 or a whole percentage"))
 		}
 	case most.IntVal < 0:
-		c.Add(field.Invalid(at.Child("maxReplicas"), most.IntVal, "must be a number or a whole percentage, 0 or more"))
+		c.Add(field.Invalid(at.Child("maxReplicas"), most.IntVal, "must be a number from 0 to 2147483647 or a whole percentage"))
 	default:
 		for i, n := range []*int32{s.MinReplicas, s.Base} {
 			if n != nil && *n > most.IntVal {

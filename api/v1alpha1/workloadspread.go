@@ -196,7 +196,7 @@ type WorkloadSubset struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]{0,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must be a number or a whole percentage, 0 or more"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0 && self <= 2147483647",message="must be a number from 0 to 2147483647 or a whole percentage"
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 
 	// MinReplicas is how many replicas the subset has at least, as far as the replicas of the
