@@ -142,8 +142,9 @@ func (r *reconciler) write(ctx context.Context, writes []deletioncost.Write) (re
 	var problems []error
 	var last *deletioncost.Write
 	for i, w := range writes {
-		if r.limit.Wait(ctx) != nil {
-			break // the process ends
+		if r.limit.Wait(ctx) != nil { // others write too, and the time of the pass does not last for this one
+			result.RequeueAfter = time.Second
+			break
 		}
 		err := passes.PatchMetadata(ctx, r.cached, w.Pod, nil, w.Annotations())
 		r.options.Metrics.wrote(w, err)
