@@ -346,27 +346,27 @@ func (w *admissionWorld) seats(ctx context.Context, t *testing.T) {
 	if o.ResourceVersion != before {
 		t.Error("the status is written")
 	}
-	next := func(want string) {
-		t.Helper()
-		created := w.pod(1)
-		w.must(w.Create(ctx, created))
-		a, _ := workloadspread.AssignmentOf(created)
-		cost := map[string]string{"a": "300", "b": "200", "c": "100"}[want]
-		if got := created.Annotations[workloadspread.AnnotationCost]; a.Subset != want || got != cost {
-			t.Errorf("the next pod is in %s with cost %s, not in %s with %s", a.Subset, got, want, cost)
-		}
+	next := func() (pod *v1.Pod, place string) {
+		pod = w.pod(1)
+		w.must(w.Create(ctx, pod))
+		a, _ := workloadspread.AssignmentOf(pod)
+		return pod, a.Subset + " " + pod.Annotations[workloadspread.AnnotationCost]
 	}
-	next("c")
+	if _, place := next(); place != "c 100" {
+		t.Errorf("while all seats of a are taken, the next pod gets %s", place)
+	}
 	until(ctx, t, "pods that never came do not count", func() bool { return time.Since(o.CreationTimestamp.Time) > 10*time.Second })
 	w.must(w.Delete(ctx, pod))
-	until(ctx, t, "the server asked next has seen that", func() bool {
-		try := w.pod(1)
-		w.must(w.Create(ctx, try, client.DryRunAll))
-		a, _ := workloadspread.AssignmentOf(try)
-		return a.Subset == "a"
+	until(ctx, t, "the server has seen that a seat is free", func() bool {
+		created, place := next()
+		if place != "a 300" {
+			w.must(w.Delete(ctx, created))
+		}
+		return place == "a 300"
 	})
-	next("a")
-	next("c")
+	if _, place := next(); place != "c 100" {
+		t.Errorf("once the seat is taken again, the next pod gets %s", place)
+	}
 }
 
 func (w *admissionWorld) refusedSpecs(ctx context.Context, t *testing.T) {
