@@ -89,6 +89,15 @@ func TestCover(t *testing.T) {
 	if err := k.Cover(t.Context(), "kube-system"); err == nil || !strings.Contains(err.Error(), "namespace kube-system is exempt") {
 		t.Errorf("an exempt one: %v", err)
 	}
+	before := w.mutating(t).ResourceVersion
+	for _, name := range []string{"none", "", "no/name", strings.Repeat("n", 70)} {
+		if err := k.Cover(t.Context(), name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("namespace %q does not exist", name)) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if k.Sync(t.Context()); w.mutating(t).ResourceVersion != before {
+		t.Errorf("namespaces that do not exist changed what is selected to %v", names(w.mutating(t).Webhooks[0].NamespaceSelector))
+	}
 	w.before = func(verb string, o client.Object) error {
 		if verb == "update" {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "webhooks"}, o.GetName(), nil)

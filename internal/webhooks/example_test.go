@@ -5,16 +5,14 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/evenkeel/evenkeel/internal/webhooks"
 )
 
 func ExampleKeeper_Cover() {
 	ctx := context.Background()
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(installed()...).Build()
+	c := apiServerWith(installed()...).Build()
 	keeper, err := webhooks.New(c, webhooks.Options{
 		Namespace:  "evenkeel-system",
 		Webhooks:   []webhooks.Webhook{{Name: "pods.evenkeel.dev", Mutating: true, Rules: rules("pods")}},

@@ -46,7 +46,7 @@ func newAPIServer(t testing.TB, objects ...client.Object) *apiServer {
 		}
 		return nil
 	}
-	w.client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	w.client = apiServerWith(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			return errors.Join(call("get", o), c.Get(ctx, key, o, options...))
 		},
@@ -64,6 +64,15 @@ func newAPIServer(t testing.TB, objects ...client.Object) *apiServer {
 		},
 	}).Build()
 	return w
+}
+
+// apiServerWith has these objects and some namespaces. As in a real one, namespaces can be found by name.
+func apiServerWith(objects ...client.Object) *fake.ClientBuilder {
+	for _, name := range []string{"shop", "bank", "team-0500"} {
+		objects = append(objects, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
+		WithIndex(&v1.Namespace{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} })
 }
 
 // keeper is one replica.

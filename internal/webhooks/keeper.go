@@ -325,10 +325,18 @@ func (k *Keeper) Ready() error {
 
 // Cover has the API server send the requests of a namespace, and returns when it is known to. It must be
 // called before something in the namespace needs the webhooks. A namespace that needs none after a while
-// is forgotten.
+// is forgotten. One that does not exist is refused: not only the API server can call a webhook, and names that are
+// made up would fill the configurations until the API server takes them no more.
 func (k *Keeper) Cover(ctx context.Context, namespace string) error {
 	if namespace == k.options.Namespace || slices.Contains(k.options.Exempt, namespace) {
 		return fmt.Errorf("namespace %s is exempt from webhooks", namespace)
+	}
+	var found v1.NamespaceList // to list namespaces is a right that the controllers have in any case, unlike to get one
+	if err := k.client.List(ctx, &found, client.MatchingFields{metav1.ObjectNameField: namespace}); err != nil {
+		return fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	if len(found.Items) == 0 {
+		return fmt.Errorf("namespace %q does not exist", namespace)
 	}
 	k.mu.Lock()
 	k.announced[namespace] = k.options.Clock.Now()
