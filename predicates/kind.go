@@ -261,6 +261,10 @@ func withoutHost(keys []string) []string {
 	return slices.DeleteFunc(keys, func(k string) bool { return k == v1.LabelHostname })
 }
 
+// LabelKeys returns how many label keys of nodes and of pods the rules of a pod name, with repetitions. A question costs
+// as much as they are, and so do those about other pods while it is known.
+func LabelKeys(p *v1.Pod) int { return len(nodeKeysOf(p, true)) + len(podKeysOf(p, true)) }
+
 // podKeysOf returns the pod label keys that the rules of a pod look at.
 func podKeysOf(p *v1.Pod, scored bool) []string {
 	var keys []string

@@ -24,14 +24,20 @@ type Live struct {
 	nodes, counted map[string]Node
 	changed        sets.Set[string]
 	next           map[*kind]int // node from which on one is looked for that takes volumes
+	// mostKeys is how many label keys are remembered before those are dropped that only pods look at that are gone:
+	// twice those that are looked at, and minKeys at least.
+	mostKeys, minKeys int
 }
 
 // maxLiveRanked bounds what a Live remembers: tables times nodes.
 const maxLiveRanked = 1 << 22
 
+// minLiveKeys are more label keys than pods of most clusters look at.
+const minLiveKeys = 1024
+
 // Live returns a live cluster without nodes. It scores by the default profile only.
 func (c *Checker) Live() *Live {
-	l := &Live{s: c.Scheduler(), nodes: map[string]Node{}}
+	l := &Live{s: c.Scheduler(), nodes: map[string]Node{}, mostKeys: minLiveKeys, minKeys: minLiveKeys}
 	l.forget()
 	return l
 }
@@ -174,13 +180,12 @@ func (l *Live) FindOn(n Node, p *v1.Pod, stop func() bool) (takes bool, err erro
 	if n.Node == nil || p == nil || slices.Contains(n.Pods, nil) {
 		return false, ErrNilObject
 	}
-	l.learn(n.Pods)
 	defer func() { // they are gone before the next question
 		for _, p := range n.Pods {
 			delete(l.s.u.known, p)
 		}
 	}()
-	k, err := l.ready(p, stop)
+	k, err := l.ready(p, stop, n.Pods...)
 	if err != nil {
 		return false, err
 	}
@@ -231,11 +236,12 @@ func (l *Live) find(p *v1.Pod, stop func() bool) (int, error) {
 	return -1, nil
 }
 
-// ready takes over what has changed, and returns what stands for the pod but for its volumes.
-func (l *Live) ready(p *v1.Pod, stop func() bool) (*kind, error) {
+// ready takes over what has changed, and returns what stands for the pod but for its volumes. Others are asked about
+// with it.
+func (l *Live) ready(p *v1.Pod, stop func() bool, others ...*v1.Pod) (*kind, error) {
 	bare := *p
 	bare.Spec.Volumes = nil
-	l.learn([]*v1.Pod{&bare})
+	l.learn(append(slices.Clip(others), &bare))
 	if err := l.sync(stop); err != nil {
 		return nil, err
 	}
@@ -244,15 +250,29 @@ func (l *Live) ready(p *v1.Pod, stop func() bool) (*kind, error) {
 	return k, err
 }
 
-// learn notes the labels that pods look at. If they bring new ones, all that is known of pods is void.
+// learn notes the labels that pods look at. If they bring new ones, all that is known of pods is void. Anybody who creates
+// pods brings labels, so those that no pod looks at any more are dropped once they are many.
 func (l *Live) learn(pods []*v1.Pod) {
+	l.note(pods)
+	switch u := l.s.u; {
+	case u.nodeKeys.Len()+u.podKeys.Len() > l.mostKeys:
+		l.s.u = nil
+		l.forget()
+		for _, n := range l.nodes {
+			l.note(n.Pods)
+		}
+		l.mostKeys = max(l.minKeys, 2*(l.s.u.nodeKeys.Len()+l.s.u.podKeys.Len()))
+		l.note(pods)
+	case u.grown:
+		l.forget()
+	}
+}
+
+func (l *Live) note(pods []*v1.Pod) {
 	for _, p := range pods {
 		if !finished(p) {
 			l.s.u.learn(p)
 		}
-	}
-	if l.s.u.grown {
-		l.forget()
 	}
 }
 

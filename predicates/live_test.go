@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -138,6 +139,9 @@ func TestLiveEqualsThePluginsFromScratch(t *testing.T) {
 		d := newDice(8e6 + seed)
 		t.Logf("seed %d", seed)
 		x := &liveHarness{dice: d, t: t, o: o, l: c.Live(), node: func() Node { return d.nodes(1)[0] }}
+		if seed%3 == 0 { // keys are dropped all the time
+			x.l.minKeys, x.l.mostKeys = 2, 2
+		}
 		for _, n := range d.nodes(d.IntN(5)) {
 			x.w = append(x.w, n)
 			x.set(len(x.w) - 1)
@@ -304,5 +308,37 @@ func TestLiveForgetsWhatIsGone(t *testing.T) {
 	}
 	if len(l.s.entries) > 51 {
 		t.Errorf("%d entries for 50 nodes", len(l.s.entries))
+	}
+}
+
+// Pods of anybody, which are gone again, leave nothing behind: neither memory nor a longer answer to everybody else.
+func TestLiveForgetsTheLabelsOfPodsThatAreGone(t *testing.T) {
+	l := newChecker(t, Options{}).Live()
+	n := newDice(1).nodes(1)[0]
+	if err := l.Set(n); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * minLiveKeys {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "attack", Name: fmt.Sprint("pod-", i)}}
+		key := fmt.Sprint("key-", i)
+		p.Spec.Affinity = &v1.Affinity{
+			NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1,
+				Preference: v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: v1.NodeSelectorOpExists}}}}}},
+			PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey:   v1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: "Exists"}}}}}},
+		}
+		switch {
+		case i%2 == 0:
+			if _, err := l.Find(p, never); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			l.AddPod(n.Node.Name, p)
+			l.RemovePod(n.Node.Name, p)
+		}
+		if keys := l.s.u.nodeKeys.Len() + l.s.u.podKeys.Len(); keys > minLiveKeys {
+			t.Fatalf("after %d pods %d keys are remembered", i+1, keys)
+		}
 	}
 }

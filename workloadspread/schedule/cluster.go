@@ -303,11 +303,15 @@ func (c *cluster) overtaken(by *v1.Pod) (some bool) {
 	return some
 }
 
+// mostLabelKeys is how many labels the rules of a pod may name.
+const mostLabelKeys = 200
+
 // understood reports whether the filters say all that decides about a pod. A gated pod may wait for
 // anything; a scheduler of another name has rules of its own; devices are claimed by objects that only exist later,
-// and so are claims of the pod's own.
+// and so are claims of the pod's own. Rules that name labels without end are not for nodes but against all others that ask.
 func (c *cluster) understood(p *v1.Pod) bool {
-	if gated(p) || len(p.Spec.ResourceClaims) > 0 || p.Spec.SchedulerName != "" && p.Spec.SchedulerName != v1.DefaultSchedulerName {
+	if gated(p) || len(p.Spec.ResourceClaims) > 0 || p.Spec.SchedulerName != "" && p.Spec.SchedulerName != v1.DefaultSchedulerName ||
+		predicates.LabelKeys(p) > mostLabelKeys {
 		return false
 	}
 	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {

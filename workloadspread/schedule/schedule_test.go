@@ -178,6 +178,12 @@ func TestRoomOfOneWorld(t *testing.T) {
 		"a pod of another scheduler": {pod: func(p *v1.Pod) { p.Spec.SchedulerName = "volcano" }, want: unknown},
 		"a pod that claims devices": {pod: func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} },
 			want: unknown},
+		"a pod with rules without end": {pod: func(p *v1.Pod) {
+			p.Spec.NodeSelector = map[string]string{}
+			for i := range mostLabelKeys + 1 {
+				p.Spec.NodeSelector[fmt.Sprint("key-", i)] = "x"
+			}
+		}, want: unknown},
 		"a pod with a claim that is unknown": {pod: func(p *v1.Pod) { p.Spec.Volumes = claim("data") }, want: unknown},
 		"a pod with a claim of its own": {pod: func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
