@@ -144,13 +144,19 @@ func unlimited(resources v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// setPod records a pod that exists. Pods with gates, and those that are deleted before they have a node,
+// setPod records a pod that exists. Pods with gates or endless rules, and those that are deleted before they have a node,
 // hold no room.
 func (c *cluster) setPod(now *v1.Pod) {
 	c.forget(askedOf(now)) // it is seen now
 	key, waits := nameOf(now), now.Spec.NodeName == ""
+	ignored := waits && (now.DeletionTimestamp != nil || gated(now) || endless(now))
+	if endless(now) {
+		takesRoom := *now
+		takesRoom.Spec.NodeSelector, takesRoom.Spec.Affinity, takesRoom.Spec.TopologySpreadConstraints = nil, nil, nil
+		now = &takesRoom
+	}
 	switch before := c.pods[key]; {
-	case finished(now), waits && (now.DeletionTimestamp != nil || gated(now)):
+	case finished(now), ignored:
 		c.forget(key)
 	case before == nil, !same(before.Pod, now):
 		p := c.add(key, now, now.CreationTimestamp.Time)
@@ -176,11 +182,18 @@ func finished(p *v1.Pod) bool {
 
 func gated(p *v1.Pod) bool { return len(p.Spec.SchedulingGates) > 0 }
 
+// mostLabelKeys is how many labels the rules of a pod may name.
+const mostLabelKeys = 200
+
+// endless reports whether the rules of a pod name so many labels that they are not for nodes but against all others that ask:
+// each label costs every answer. On its node such a pod only takes room.
+func endless(p *v1.Pod) bool { return predicates.LabelKeys(p) > mostLabelKeys }
+
 // claim holds room for a pod that is not seen yet: on a node, or on the one that it finds.
 func (c *cluster) claim(pod *v1.Pod, node string) {
 	key, now := askedOf(pod), c.o.Clock.Now()
 	c.forget(key)
-	if key == pod.Namespace+"#" || gated(pod) {
+	if key == pod.Namespace+"#" || gated(pod) || endless(pod) {
 		return // nothing tells it from others, or it may wait for anything
 	}
 	p := c.add(key, pod.DeepCopy(), now)
@@ -303,15 +316,12 @@ func (c *cluster) overtaken(by *v1.Pod) (some bool) {
 	return some
 }
 
-// mostLabelKeys is how many labels the rules of a pod may name.
-const mostLabelKeys = 200
-
 // understood reports whether the filters say all that decides about a pod. A gated pod may wait for
 // anything; a scheduler of another name has rules of its own; devices are claimed by objects that only exist later,
-// and so are claims of the pod's own. Rules that name labels without end are not for nodes but against all others that ask.
+// and so are claims of the pod's own.
 func (c *cluster) understood(p *v1.Pod) bool {
 	if gated(p) || len(p.Spec.ResourceClaims) > 0 || p.Spec.SchedulerName != "" && p.Spec.SchedulerName != v1.DefaultSchedulerName ||
-		predicates.LabelKeys(p) > mostLabelKeys {
+		endless(p) {
 		return false
 	}
 	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {

@@ -80,6 +80,13 @@ func pod(id, subset string, change ...func(*v1.Pod)) *v1.Pod {
 	return p
 }
 
+// withoutEnd gives a pod rules that name more labels than are obeyed.
+func withoutEnd(p *v1.Pod) {
+	for i := range mostLabelKeys + 1 {
+		p.Spec.NodeSelector[fmt.Sprint("key-", i)] = "x"
+	}
+}
+
 // created is the pod as it exists once it was admitted.
 func created(p *v1.Pod, name string) *v1.Pod {
 	p = p.DeepCopy()
@@ -178,12 +185,7 @@ func TestRoomOfOneWorld(t *testing.T) {
 		"a pod of another scheduler": {pod: func(p *v1.Pod) { p.Spec.SchedulerName = "volcano" }, want: unknown},
 		"a pod that claims devices": {pod: func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} },
 			want: unknown},
-		"a pod with rules without end": {pod: func(p *v1.Pod) {
-			p.Spec.NodeSelector = map[string]string{}
-			for i := range mostLabelKeys + 1 {
-				p.Spec.NodeSelector[fmt.Sprint("key-", i)] = "x"
-			}
-		}, want: unknown},
+		"a pod with rules without end":       {pod: withoutEnd, want: unknown},
 		"a pod with a claim that is unknown": {pod: func(p *v1.Pod) { p.Spec.Volumes = claim("data") }, want: unknown},
 		"a pod with a claim of its own": {pod: func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
@@ -299,6 +301,19 @@ func TestPendingPodsComeFirst(t *testing.T) {
 	gated.nodes(node("a", "spot", 1))
 	gated.set(created(pod("id-x", "spot", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} }), "web-x"))
 	gated.want(gated.ask("spot"), onNode)
+
+	endless := newFixture(t, Options{})
+	endless.nodes(node("a", "spot", 1))
+	attack := created(pod("id-x", "spot", withoutEnd), "web-x")
+	endless.set(attack)
+	endless.want(endless.ask("spot"), onNode)
+	again := newFixture(t, Options{})
+	again.nodes(node("a", "spot", 1))
+	again.set(bound(attack, "a")) // there it only takes room
+	again.want(again.ask("spot"), none)
+	again.set(bound(attack, "a"))
+	again.changed(attack, true)
+	again.want(again.ask("spot"), onNode)
 
 	nominated := newFixture(t, Options{})
 	nominated.nodes(node("a", "spot", 1))
