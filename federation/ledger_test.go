@@ -190,6 +190,42 @@ func TestLedgerForgets(t *testing.T) {
 	}
 }
 
+// An object whose pods nothing creates, as a quota keeps them out, takes room from others for a while only, however long it says
+// that they take to start, and however often it asks for another number.
+func TestLedgerCountsPodsThatAreCreated(t *testing.T) {
+	ledger := &Ledger{}
+	room := nodes(1, 2, 100) // for four
+	room.Created = map[string]int32{}
+	place := func(key string, replicas int32, now time.Time) int32 {
+		spec := specOf(replicas, nil)
+		spec.Template.Spec, spec.Fallback.StartupTimeout.Duration = half, 10000*time.Hour
+		d, err := ledger.Decide(Input{Key: key, Spec: spec, Clusters: []Cluster{{Name: "a"}}, Now: now}, map[string]Room{"a": room})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return replicas - d.Status.Unplaced
+	}
+	place("x/greedy", 1000, noon)
+	room.Created["x/greedy"] = 1
+	if n := place("x/1", 4, noon.Add(creation-time.Second)); n != 0 {
+		t.Errorf("%d are placed while pods of another object may still be created", n)
+	}
+	ledger.Forget("x/1")
+	if n := place("x/1", 4, noon.Add(creation)); n != 3 {
+		t.Errorf("%d are placed, want those for which a single pod leaves room", n)
+	}
+	ledger.Forget("x/1")
+	place("x/greedy", 1001, noon.Add(creation)) // a pod has come since the last time: others may follow
+	if n := place("x/1", 4, noon.Add(creation)); n != 0 {
+		t.Errorf("%d are placed while more pods come", n)
+	}
+	ledger.Forget("x/1")
+	place("x/greedy", 1002, noon.Add(2*creation-time.Second)) // none has
+	if n := place("x/1", 4, noon.Add(2*creation)); n != 3 {
+		t.Errorf("%d are placed once the other object asks again", n)
+	}
+}
+
 // After a restart, what was given before is known from the status of the objects.
 func TestLedgerRecalls(t *testing.T) {
 	rooms := map[string]Room{"a": nodes(1, 2, 100)} // for four

@@ -29,6 +29,8 @@ type Room struct {
 	// Nodes by name.
 	Nodes []Node
 	Bound map[string]int32 // the pods with a node that are not about to end, by namespace/name of their object
+	// Created are the pods that exist, by namespace/name of their object. Nil means that they are not known.
+	Created map[string]int32
 }
 
 // A shape is what matters of the pods of an object for where they fit.
@@ -107,6 +109,10 @@ type assumption struct {
 	// was decided.
 	given, bound int32
 	until        time.Time // when pods count no more that have no node yet
+	// created is how many pods there were, and creating when pods count no more that do not exist: a quota of the
+	// cluster may keep them from being created for as long as the object says that its pods take to start.
+	created  int32
+	creating time.Time
 	// places are how many of the pods that have no node yet are assumed to go to which node, and placed is how
 	// many of them have been given a place, if there was one.
 	places map[string]int64
@@ -121,7 +127,7 @@ func (l *Ledger) Recall(key string, spec *v1alpha1.FederatedReplicaSetSpec, stat
 	}
 	_, act := Timeouts(spec)
 	for _, c := range status.Clusters {
-		l.assume(c.Name, key, &assumption{shape: s, given: c.Written - c.Pending, until: now.Add(act)})
+		l.assume(c.Name, key, &assumption{shape: s, given: c.Written - c.Pending, until: now.Add(act), creating: now.Add(creation)})
 	}
 }
 
@@ -159,7 +165,8 @@ func (l *Ledger) remember(in Input, s *shape, given []v1alpha1.FederatedClusterS
 		room, known := rooms[c.Name]
 		keep[c.Name] = known || !c.Reachable
 		if known {
-			l.assume(c.Name, in.Key, &assumption{shape: s, given: c.Written - c.Pending, bound: room.Bound[in.Key], until: in.Now.Add(act)})
+			l.assume(c.Name, in.Key, &assumption{shape: s, given: c.Written - c.Pending, bound: room.Bound[in.Key], until: in.Now.Add(act),
+				created: room.Created[in.Key], creating: in.Now.Add(creation)})
 		}
 	}
 	for cluster, objects := range l.assumed {
@@ -169,7 +176,11 @@ func (l *Ledger) remember(in Input, s *shape, given []v1alpha1.FederatedClusterS
 	}
 }
 
-// assume replaces an assumption. Deciding the same again does not prolong it.
+// creation is how long the pods of an object take to be created, if nothing keeps them from it.
+const creation = time.Minute
+
+// assume replaces an assumption. Deciding the same again does not prolong it, and asking for another number does not
+// either, as far as pods are meant that nothing creates.
 func (l *Ledger) assume(cluster, key string, a *assumption) {
 	if a.given <= a.bound {
 		delete(l.assumed[cluster], key)
@@ -181,8 +192,13 @@ func (l *Ledger) assume(cluster, key string, a *assumption) {
 	if l.assumed[cluster] == nil {
 		l.assumed[cluster] = map[string]*assumption{}
 	}
-	if before := l.assumed[cluster][key]; before != nil && before.given == a.given && before.bound == a.bound {
-		a.until = before.until
+	if before := l.assumed[cluster][key]; before != nil {
+		if before.given == a.given && before.bound == a.bound {
+			a.until = before.until
+		}
+		if a.created <= before.created {
+			a.creating = before.creating
+		}
 	}
 	l.assumed[cluster][key] = a
 }
@@ -204,7 +220,7 @@ func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []podfit.R
 	var unplaced []*assumption
 	for _, other := range slices.Sorted(maps.Keys(l.assumed[cluster])) {
 		a := l.assumed[cluster][other]
-		starting := a.starting(room.Bound[other], now)
+		starting := a.starting(room, other, now)
 		if other == key || starting == 0 {
 			continue
 		}
@@ -233,10 +249,14 @@ func (a *assumption) fits(index map[string]int, free []podfit.Resources) bool {
 	return true
 }
 
-// starting is how many pods have no node yet, and are expected to get one.
-func (a *assumption) starting(bound int32, now time.Time) int64 {
+// starting is how many pods of an object have no node yet, and are expected to get one.
+func (a *assumption) starting(room *Room, key string, now time.Time) int64 {
+	given := a.given
+	if room.Created != nil && !now.Before(a.creating) {
+		given = min(given, room.Created[key])
+	}
 	if !now.Before(a.until) {
 		return 0
 	}
-	return int64(max(0, a.given-bound))
+	return int64(max(0, given-room.Bound[key]))
 }

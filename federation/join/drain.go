@@ -168,8 +168,8 @@ func (j *joiner) remaining(ctx context.Context) ([]Remaining, error) {
 		f := &all[i]
 		r := Remaining{Object: f.Namespace + "/" + f.Name, Replicas: written(f, j.name)}
 		for _, l := range locals {
-			if l.owner != f.UID {
-				continue
+			if l.owner != f.UID || l.object.GetNamespace() != f.Namespace || l.object.GetName() != f.Name {
+				continue // anybody in the member can write the UID on another object
 			}
 			r.Replicas = max(r.Replicas, l.replicas)
 			for k := range pods.Items {

@@ -187,10 +187,11 @@ func (c *caches) room() federation.Room {
 	if t.room != nil {
 		return *t.room
 	}
-	t.room = &federation.Room{Bound: map[string]int32{}, Nodes: make([]federation.Node, 0, len(t.nodes))}
+	t.room = &federation.Room{Bound: map[string]int32{}, Created: map[string]int32{}, Nodes: make([]federation.Node, 0, len(t.nodes))}
 	for l, pods := range t.counts {
-		if pods.Scheduled > 0 {
+		if pods.Created > 0 {
 			t.room.Bound[l.Namespace+"/"+l.Name] += pods.Scheduled
+			t.room.Created[l.Namespace+"/"+l.Name] += pods.Created
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
