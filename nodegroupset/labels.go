@@ -42,6 +42,9 @@ func (r *labelRule) compared(f *facts) []label {
 	out := make([]label, 0, len(f.labels))
 	renamed := false
 	for _, l := range f.labels {
+		if r.ignored[l.key] {
+			continue
+		}
 		if current, ok := r.current[l.key]; ok {
 			value, present := f.lookup(current)
 			if r.ignored[current] || present && value == l.value {
@@ -50,9 +53,6 @@ func (r *labelRule) compared(f *facts) []label {
 			if !present {
 				l.key, renamed = current, true
 			}
-		}
-		if r.ignored[l.key] {
-			continue
 		}
 		if c := r.byKey[l.key]; c != nil && r.clouds.show(c, f) {
 			continue

@@ -13,8 +13,7 @@ import (
 // Autoscaler's tolerances with every label pack.
 type Options struct {
 	// IgnoreLabels are label keys that make no difference, besides those of the
-	// label packs. A deprecated key counts as its current name here too: it is
-	// ignored with it, and by its own name only where it contradicts it.
+	// label packs. A deprecated key is ignored with its current name, too.
 	IgnoreLabels []string
 	// Labels, when set, decide alone: groups are similar when each of these labels
 	// is present on both and equal. Nothing else is looked at then.

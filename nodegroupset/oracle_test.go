@@ -178,7 +178,9 @@ func (o oracle) comparedLabels(node *v1.Node) map[string]string {
 		if !ok {
 			continue
 		}
-		if known, ok := out[current]; !ok || known == value {
+		if o.ignored(node, deprecated) {
+			delete(out, deprecated)
+		} else if known, ok := out[current]; !ok || known == value {
 			delete(out, deprecated)
 			out[current] = value
 		} else if o.ignored(node, current) {

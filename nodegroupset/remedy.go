@@ -89,7 +89,11 @@ func (r *rule) remedy(a, b *entry) tally {
 		var obstacle string
 		switch {
 		case one.kind == ofLabel:
-			t.changes = t.merge(changes{ignore: []string{one.key}})
+			ignore := []string{one.key}
+			if current, deprecated := r.current[one.key]; deprecated {
+				ignore = append(ignore, current) // where a group has the deprecated key only, it then has neither
+			}
+			t.changes = t.merge(changes{ignore: ignore})
 			continue
 		case r.kind == stockRule && (m.left == nil || m.right == nil):
 			obstacle = "is listed on one side only"

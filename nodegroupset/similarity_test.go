@@ -74,6 +74,10 @@ func TestSimilar(t *testing.T) {
 			b: []change{setLabels("beta.kubernetes.io/os", "linux")}, want: true},
 		"deprecated beside another current": {a: []change{setLabels("kubernetes.io/os", "linux")},
 			b: []change{setLabels("kubernetes.io/os", "linux", "beta.kubernetes.io/os", "windows")}},
+		"deprecated, alone and ignored": {options: Options{IgnoreLabels: []string{"beta.kubernetes.io/os"}},
+			a: []change{setLabels("beta.kubernetes.io/os", "linux")}, b: []change{setLabels("beta.kubernetes.io/os", "windows")}, want: true},
+		"deprecated, its current name ignored": {options: Options{IgnoreLabels: []string{"kubernetes.io/os"}},
+			a: []change{setLabels("beta.kubernetes.io/os", "linux")}, b: []change{setLabels("beta.kubernetes.io/os", "windows")}, want: true},
 		"how capacity is bought": {
 			a: []change{setLabels("eks.amazonaws.com/capacityType", "SPOT")}, b: []change{setLabels("eks.amazonaws.com/capacityType", "ON_DEMAND")},
 		},

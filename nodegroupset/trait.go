@@ -137,6 +137,8 @@ type rule struct {
 	traits func(f *facts) []trait // in the order of Differences
 	limits ratios
 	keys   []string // of label-only mode, sorted, without repetition
+	// current is the current name of each deprecated key, where these count as such.
+	current map[string]string
 }
 
 type ruleKind string
@@ -180,7 +182,7 @@ func (o *Options) rule(packs LabelPacks) *rule {
 		return newChosenLabelsRule(o.Labels)
 	}
 	labels := newLabelRule(packs, *o)
-	return &rule{kind: fullRule, limits: o.ratios(), traits: func(f *facts) []trait {
+	return &rule{kind: fullRule, limits: o.ratios(), current: labels.current, traits: func(f *facts) []trait {
 		compared := labels.compared(f)
 		traits := make([]trait, 0, len(f.measures)+len(compared)+len(f.taints))
 		return appendTaints(appendLabels(appendMeasures(traits, f), compared), f.taints)
