@@ -3,6 +3,9 @@ package members
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +15,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -164,13 +166,50 @@ func (c *caches) nodesKnown() (known, denied bool) {
 	return !c.denied[node] && cache.IsDone(c.nodesRead), c.denied[node]
 }
 
-// trimLocal drops who wrote which field, which is most of a small object.
+// annotationContent of a local object in a cache is the hash of its pod template, which is not kept.
+const annotationContent = "evenkeel.dev/content"
+
+// trimLocal keeps of a local object what is read of it. It may be of anybody who writes in the member, and large.
 func trimLocal(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
+	var o *metav1.ObjectMeta
+	var template *v1.PodTemplateSpec
+	var selector **metav1.LabelSelector
+	switch is := object.(type) {
+	case *appsv1.Deployment:
+		o, template, selector = &is.ObjectMeta, &is.Spec.Template, &is.Spec.Selector
+	case *appsv1.ReplicaSet:
+		o, template, selector = &is.ObjectMeta, &is.Spec.Template, &is.Spec.Selector
 	}
+	if template == nil || len(template.Spec.Containers) == 0 && o.Annotations[annotationContent] != "" { // it is trimmed
+		return object, nil
+	}
+	annotations := map[string]string{annotationContent: HashTemplate(template)}
+	for key, value := range o.Annotations {
+		if strings.HasPrefix(key, v1alpha1.LabelFederated) && len(value) <= longestAnnotation {
+			annotations[key] = value
+		}
+	}
+	owner := metav1.GetControllerOf(o)
+	o.Annotations, o.Labels, o.ManagedFields, o.Finalizers, o.OwnerReferences = annotations, nil, nil, nil, nil
+	if owner != nil {
+		o.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	*template, *selector = v1.PodTemplateSpec{}, nil
 	return object, nil
 }
+
+// longestAnnotation is longer than all that evenkeel writes on local objects.
+const longestAnnotation = 256
+
+// HashTemplate is a hash of what a pod template is as JSON.
+func HashTemplate(template *v1.PodTemplateSpec) string {
+	text, _ := json.Marshal(template) // it has been JSON
+	hash := sha256.Sum256(text)
+	return hex.EncodeToString(hash[:8])
+}
+
+// ContentOf is the HashTemplate of a local object that was last seen, which is without its template.
+func ContentOf(o metav1.Object) string { return o.GetAnnotations()[annotationContent] }
 
 // pods counts the pods of a local object.
 func (c *caches) pods(l Local) Pods {

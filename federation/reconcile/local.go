@@ -2,8 +2,6 @@ package reconcile
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -77,13 +75,12 @@ type identity struct {
 func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet,
 	status *v1alpha1.FederatedReplicaSetStatus) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
-	var template *v1.PodTemplateSpec
 	if kindOf(f) == members.Deployment {
 		d := c.Deployment(f.Namespace, f.Name)
 		if d == nil {
 			return l, identity{}
 		}
-		meta, template = &d.ObjectMeta, &d.Spec.Template
+		meta = &d.ObjectMeta
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
 		s := d.Status
 		l.Outdated, l.MaxUnavailable = max(0, s.Replicas-s.UpdatedReplicas), maxUnavailable(&d.Spec.Strategy)
@@ -99,7 +96,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet,
 		if r == nil {
 			return l, identity{}
 		}
-		meta, template = &r.ObjectMeta, &r.Spec.Template
+		meta = &r.ObjectMeta
 		l.Replicas, l.RolledOut, id.acted = ptr.Deref(r.Spec.Replicas, 1), true, r.Status.ObservedGeneration >= r.Generation
 		for _, condition := range r.Status.Conditions {
 			if condition.Type == appsv1.ReplicaSetReplicaFailure && condition.Status == v1.ConditionTrue {
@@ -115,7 +112,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet,
 	if n, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil && !l.Foreign {
 		l.Written = ptr.To(int32(n))
 	}
-	if s := status.Cluster(c.Name()); !l.Foreign && (s == nil || s.Content == "" || s.Content == contentOf(template)) {
+	if s := status.Cluster(c.Name()); !l.Foreign && (s == nil || s.Content == "" || s.Content == members.ContentOf(meta)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
 	id.uid, id.version = meta.UID, meta.ResourceVersion
@@ -133,13 +130,6 @@ func actedOn(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bool {
 		left -= ptr.Deref(r.Spec.Replicas, 1)
 	}
 	return left == 0 && d.Status.ObservedGeneration >= d.Generation
-}
-
-// contentOf is the hash of a pod template.
-func contentOf(template *v1.PodTemplateSpec) string {
-	text, _ := json.Marshal(template) // it has been JSON
-	hash := sha256.Sum256(text)
-	return hex.EncodeToString(hash[:8])
 }
 
 // maxUnavailable is how many pods a Deployment may have out of service during a rollout.

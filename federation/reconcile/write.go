@@ -208,7 +208,7 @@ func contentIn(o *unstructured.Unstructured) string {
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template) != nil {
 		return ""
 	}
-	return contentOf(&template)
+	return members.HashTemplate(&template)
 }
 
 // happened are the events about a content that was written, by what was there. An object without the label of
