@@ -262,12 +262,12 @@ func selects(s *v1alpha1.LabelSelector, of map[string]string) bool {
 const perPoll = 100 * time.Millisecond
 
 // polls limits how often the API server is asked about the Balancers that are polled, because a
-// target cannot be watched or read. It holds how many reads a pass over each of them takes. The
-// zero value holds none.
+// target cannot be watched or read. The namespaces share the reads equally, so that many Balancers of one tenant do not
+// make those of others wait. It holds how many reads a pass over each of them takes. The zero value holds none.
 type polls struct {
 	mu    sync.Mutex
 	reads map[types.NamespacedName]int
-	total int
+	total map[string]int // by namespace
 }
 
 // note sets how many reads a pass over a Balancer takes, 0 if it is not polled. It returns how long
@@ -275,14 +275,20 @@ type polls struct {
 func (p *polls) note(key types.NamespacedName, reads int) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total += reads - p.reads[key]
-	if reads == 0 {
-		delete(p.reads, key)
-	} else {
-		if p.reads == nil {
-			p.reads = map[types.NamespacedName]int{}
-		}
-		p.reads[key] = reads
+	before, known := p.reads[key]
+	switch {
+	case reads == 0 && !known:
+		return 0
+	case p.reads == nil:
+		p.reads, p.total = map[types.NamespacedName]int{}, map[string]int{}
 	}
-	return time.Duration(p.total) * perPoll
+	p.total[key.Namespace] += reads - before
+	if reads > 0 {
+		p.reads[key] = reads
+		return time.Duration(p.total[key.Namespace]*len(p.total)) * perPoll
+	}
+	if delete(p.reads, key); p.total[key.Namespace] == 0 {
+		delete(p.total, key.Namespace)
+	}
+	return 0
 }

@@ -136,6 +136,11 @@ func TestPollsAreBounded(t *testing.T) {
 	if got := found.retryAfter(passes.FirstRetry); got != passes.FirstRetry {
 		t.Errorf("what failed once is tried in %s", got)
 	}
+	elsewhere := client.ObjectKey{Namespace: "bank", Name: "web"}
+	if wait := b.polls.note(elsewhere, 3); wait != 2*3*perPoll {
+		t.Errorf("the only one of another namespace is looked at in %s, want with half of the reads", wait)
+	}
+	b.polls.note(elsewhere, 0)
 	for i := range others {
 		b.polls.note(key(i), 0)
 	}

@@ -52,7 +52,7 @@ type observation struct {
 func (r *reconciler) observe(ctx context.Context, s *v1alpha1.WorkloadSpread) (*observation, error) {
 	found := &observation{at: r.clock.Now(), poll: scale.PollInterval}
 	object, resource, err := workloads.Get(ctx, r.live, r.mapper, s)
-	if !resource.Empty() {
+	if err == nil && !resource.Empty() { // a kind that may not be read would be asked for without end
 		found.poll = r.watcher.Watch(resource, s.Namespace)
 	}
 	switch {
