@@ -18,6 +18,10 @@ import (
 // workload has no need of another one.
 const onItsWay = 3 * time.Second
 
+// mostOnTheirWay is how many pods that are not there a recount leaves counted at the most, the latest ones: a quota may
+// refuse pods after they were admitted, and the status must not grow with each of them.
+const mostOnTheirWay = 1000
+
 // Expiry is when the first of the pods that were admitted does not count as such any more; zero if there
 // is none.
 func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadStatus) (first time.Time) {
@@ -57,19 +61,24 @@ func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) time.Duration {
 // seen less than these pods, so those that it may not have counted stay among the pods that are being
 // created. If the workload has all the pods that it asks for with those that are not there, some of them
 // never came, or it would not create another one: they do not count any more after a moment, or at once
-// if no subset has room otherwise. It returns how many that are not there are counted.
+// if no subset has room otherwise. Of very many, the first do not count any more after a moment in any case. It returns
+// how many that are not there are counted.
 func Recount(s State, name, revision string, pods []*v1.Pod) (counted *v1alpha1.WorkloadSpreadStatus, absent int32) {
 	status := *s.Status
 	s.Status = &status
 	c := s.counts()
 	missing, _ := c.recount(members(s.Spec, name, pods), true)
 	absent = int32(len(missing)) //nolint:gosec // of one workload
-	if c.complete(revision) {
-		for _, e := range missing {
-			if i, _ := c.choose(NewPod{Revision: revision}); i < 0 || s.Now.Sub(e.at.Time) >= onItsWay {
-				delete(c.rows[e.revision][e.subset].CreatingPods, e.id)
-				absent--
-			}
+	complete := c.complete(revision)
+	for i, e := range missing {
+		past := s.Now.Sub(e.at.Time) >= onItsWay
+		if complete && !past {
+			at, _ := c.choose(NewPod{Revision: revision})
+			past = at < 0
+		}
+		if past && (complete || i < len(missing)-mostOnTheirWay) {
+			delete(c.rows[e.revision][e.subset].CreatingPods, e.id)
+			absent--
 		}
 	}
 	return c.stored(), absent

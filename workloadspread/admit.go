@@ -88,7 +88,7 @@ func Admit(s State, pod NewPod) Admission {
 	}
 	i, full := c.choose(pod)
 	a := s.admission(i)
-	a.Recount = full && !s.Counted && !c.additional(pod.Revision)
+	a.Recount = !s.Counted && (full && !c.additional(pod.Revision) || c.creating() >= 2*mostOnTheirWay)
 	a.Cost = c.firstCost(i, c.used(pod.Revision, max(i, 0)))
 	if i >= 0 && (Shared(s.Spec) || c.limits(pod.Revision)[i] != Unlimited) {
 		count := &c.row(pod.Revision)[i]

@@ -75,6 +75,16 @@ func (c *counts) all() int32 {
 	return n
 }
 
+// creating is how many pods are noted that were admitted and not seen yet.
+func (c *counts) creating() (n int) {
+	for _, row := range c.rows {
+		for i := range row {
+			n += len(row[i].CreatingPods)
+		}
+	}
+	return n
+}
+
 // others reports whether there are pods of another revision.
 func (c *counts) others(revision string) bool {
 	for other := range c.rows {

@@ -180,6 +180,34 @@ func TestStoredTimesInTheFuture(t *testing.T) {
 	}
 }
 
+// Pods that are refused after they were admitted, as by a quota, do not make the status grow without end, however many more
+// the workload asks for.
+func TestPodsThatNeverComeAreDropped(t *testing.T) {
+	creating := map[string]metav1.Time{}
+	for i := range 2 * mostOnTheirWay {
+		creating[fmt.Sprintf("x-%04d", i)] = stamp(noon.Add(-time.Minute + time.Duration(i)*time.Millisecond))
+	}
+	spec := deployment("1000000", "")
+	spec.CreatingTimeoutSeconds = new(int32(3600))
+	s := stateOf(spec, counted(count{CreatingPods: creating}, count{}), 1_000_000)
+	if a := Admit(s, NewPod{ID: "y", Revision: OneRevision}); !a.Recount {
+		t.Fatal("they are not counted again")
+	}
+	status, absent := Recount(s, "spread", OneRevision, nil)
+	left := status.VersionedSubsetStatuses[OneRevision][0].CreatingPods
+	if _, latest := left[fmt.Sprintf("x-%04d", 2*mostOnTheirWay-1)]; len(left) != mostOnTheirWay || int(absent) != len(left) || !latest {
+		t.Errorf("%d are left, %d absent", len(left), absent)
+	}
+	s.Status = status
+	if a := Admit(s, NewPod{ID: "y", Revision: OneRevision}); a.Recount || a.Subset != 0 {
+		t.Errorf("after that %+v", a)
+	}
+	s.Status, s.Now = counted(count{CreatingPods: creating}, count{}), noon.Add(-time.Minute) // a burst
+	if status, _ := Recount(s, "spread", OneRevision, nil); len(status.VersionedSubsetStatuses[OneRevision][0].CreatingPods) != 2*mostOnTheirWay {
+		t.Error("pods of a moment ago are dropped")
+	}
+}
+
 // A copy of the annotation on a pod that is being deleted frees nothing that was not taken.
 func TestWhatIsRecounted(t *testing.T) {
 	for name, c := range map[string]struct {
