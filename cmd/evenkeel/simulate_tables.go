@@ -50,8 +50,12 @@ func reportParts(p *printing.Printer, r *v1alpha1.ScenarioReport) []printing.Par
 // overTime summarizes what the tables do not show: how long pods waited, how much the sizes of
 // similar groups differed, and what the machines cost.
 func overTime(s *v1alpha1.ScenarioReportStatus) string {
-	text := fmt.Sprintf("pods waited %s in all, %s at most; similar groups were at most %s apart, %s on average",
-		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, spelling.Count(s.Unevenness.Largest, "node"), s.Unevenness.Mean)
+	most := s.PendingTime.Longest.Duration.String() + " at most"
+	if s.Pending > 0 { // the longest wait is one that ended
+		most = "those that got a node " + most
+	}
+	text := fmt.Sprintf("pods waited %s in all, %s; similar groups were at most %s apart, %s on average",
+		seconds(s.PendingTime.PodSeconds), most, spelling.Count(s.Unevenness.Largest, "node"), s.Unevenness.Mean)
 	if s.Cost == nil {
 		return text
 	}

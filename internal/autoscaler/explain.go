@@ -322,22 +322,30 @@ func (e *explanation) tried(kind int) []GroupAnswer {
 		answer := "a new node would take it"
 		at, valid := e.position[g.ID]
 		switch why, out := e.skipped[g.ID]; {
-		case out && e.wouldTake(g.ID, kind):
-			answer = "would take it, but cannot grow: " + why
 		case out:
-			answer = "cannot grow: " + why
+			takes, reasons := e.wouldTake(g.ID, kind)
+			switch answer = "cannot grow: " + why; {
+			case takes:
+				answer = "would take it, but " + answer
+			case len(reasons) > 0:
+				answer = doesNotTake(reasons) + "; " + answer
+			}
 		case !valid:
 			answer = "has no template"
 		case !e.fit.passes(at, kind):
-			var reasons []string
-			for _, reason := range e.fit.reasons(at, kind) {
-				reasons = append(reasons, reason.Message)
-			}
-			answer = "does not take it: " + strings.Join(reasons, ", ")
+			answer = doesNotTake(e.fit.reasons(at, kind))
 		}
 		all = append(all, GroupAnswer{g.ID, answer})
 	}
 	return all
+}
+
+func doesNotTake(reasons []predicates.Reason) string {
+	var texts []string
+	for _, reason := range reasons {
+		texts = append(texts, reason.Message)
+	}
+	return "does not take it: " + strings.Join(texts, ", ")
 }
 
 // whyWaits says why pods of a kind get no node in this loop.
@@ -348,9 +356,14 @@ func (e *explanation) whyWaits(kind int) PodOutcome {
 		at, valid := e.position[g.ID]
 		why, out := e.skipped[g.ID]
 		switch {
-		case out && e.wouldTake(g.ID, kind):
-			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, why))
-		case out || !valid:
+		case out:
+			takes, reasons := e.wouldTake(g.ID, kind)
+			if takes {
+				skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, why))
+			} else if len(reasons) > 0 {
+				t.add(reasons, 1)
+			}
+		case !valid:
 		case e.fit.passes(at, kind):
 			fitting = append(fitting, g.ID)
 		default:
@@ -374,8 +387,8 @@ func (e *explanation) whyWaits(kind int) PodOutcome {
 	return PodOutcome{Outcome: PodsUnhelped, Reason: "fit no node group: " + t.list("group"), Rejections: t.rejections()}
 }
 
-// wouldTake reports whether a group that cannot grow takes pods of a kind.
-func (e *explanation) wouldTake(group string, kind int) bool {
+// wouldTake reports whether a group that cannot grow takes pods of a kind, or why not, if it has a template.
+func (e *explanation) wouldTake(group string, kind int) (takes bool, reasons []predicates.Reason) {
 	if e.outside == nil {
 		e.outside = map[string]int{}
 		var templates []predicates.Node
@@ -396,5 +409,11 @@ func (e *explanation) wouldTake(group string, kind int) bool {
 		e.fitsOutside = fits
 	}
 	at, known := e.outside[group]
-	return known && e.fitsOutside.passes(at, kind)
+	switch {
+	case !known:
+		return false, nil
+	case e.fitsOutside.passes(at, kind):
+		return true, nil
+	}
+	return false, e.fitsOutside.reasons(at, kind)
 }
