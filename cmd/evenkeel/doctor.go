@@ -186,7 +186,7 @@ func (c *checkup) eachOfCluster(ctx context.Context, namespaced bool, each eachO
 	if !namespaced {
 		c.live.namespace = status.Namespace
 	}
-	if by := c.observation.Autoscaler(); by != nil && slices.Contains(by.Flags.Expanders(), "priority") {
+	if by := c.observation.Autoscaler(); by != nil && slices.Contains(by.Flags.Expanders(by.Minor), "priority") {
 		priorities := live.Resource{Name: "configmap " + status.Namespace + "/" + prioritiesConfigMap,
 			Path: "/api/v1/namespaces/" + status.Namespace + "/configmaps/" + prioritiesConfigMap}
 		lacking, err := c.live.read(ctx, []readable{{priorities, "the priorities of node groups are not known", false}}, each)

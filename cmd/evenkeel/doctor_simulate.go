@@ -168,7 +168,7 @@ func (c *checkup) simulate(ctx context.Context, d *doctor.Diagnosis, meter *mete
 func (c *checkup) strategies(t *trial) (note string) {
 	o := &t.scenario.Spec.Options
 	var known, others []string
-	for _, name := range t.Now.Expanders() {
+	for _, name := range t.Now.Expanders(t.Minor) {
 		if name == "priority" && o.Priorities == nil {
 			o.Priorities = c.prioritiesOf(t.dumped)
 		}

@@ -36,8 +36,8 @@ type Autoscaler struct {
 	Replicas, Ready int32
 	Flags           Flags
 
-	position int  // of the container
-	owned    bool // a pod of a workload
+	position int                    // of the container
+	owner    *metav1.OwnerReference // what makes it, such as the workload of a pod or an operator; nil if nothing does
 }
 
 // Steering is an evenkeel that Cluster Autoscaler may ask.
@@ -88,12 +88,14 @@ func (o *Observation) addTemplate(kind string, meta *metav1.ObjectMeta, spec *v1
 			continue
 		}
 		minor, patch := releaseOf(tag)
-		owner := metav1.GetControllerOfNoCopy(meta)
+		owner := metav1.GetControllerOf(meta)
+		if owner != nil && owner.Kind == "Node" { // of a static pod
+			owner = nil
+		}
 		o.found = append(o.found, Autoscaler{
 			Kind: kind, Namespace: cmp.Or(meta.Namespace, metav1.NamespaceDefault), Name: meta.Name, Container: c.Name, Image: c.Image, Minor: minor,
 			Patch:  patch,
-			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i, owned: owner != nil &&
-				owner.Kind != "Node",
+			Linked: strings.Contains(c.Image, "evenkeel"), Replicas: replicas, Ready: ready, Flags: flags, position: i, owner: owner,
 		})
 		found = true
 	}
@@ -150,7 +152,7 @@ func evenkeelIn(image string, words []string) Way {
 func (o *Observation) Autoscalers() []Autoscaler {
 	out := slices.Clone(o.found)
 	if slices.ContainsFunc(out, func(a Autoscaler) bool { return a.Kind != "Pod" }) {
-		out = slices.DeleteFunc(out, func(a Autoscaler) bool { return a.owned })
+		out = slices.DeleteFunc(out, func(a Autoscaler) bool { return a.Kind == "Pod" && a.owner != nil })
 	}
 	slices.SortStableFunc(out, func(a, b Autoscaler) int {
 		return cmp.Or(cmp.Compare(min(b.Ready, 1), min(a.Ready, 1)), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
@@ -261,11 +263,18 @@ func (f *Flags) Is(name string, otherwise bool) bool {
 	return err == nil && value
 }
 
-// Expanders are the strategies of --expander.
-func (f *Flags) Expanders() []string {
-	return strings.Split(strings.ReplaceAll(f.Get("expander", "least-waste"), " ", ""), ",")
+// leastWasteFrom is the first release that chooses by least-waste by default; those before choose at random.
+const leastWasteFrom = 33
+
+// Expanders are the strategies of --expander, of a minor release; 0 if it is unknown.
+func (f *Flags) Expanders(minor int) []string {
+	otherwise := "least-waste"
+	if minor > 0 && minor < leastWasteFrom {
+		otherwise = "random"
+	}
+	return strings.Split(strings.ReplaceAll(f.Get("expander", otherwise), " ", ""), ",")
 }
 
 func (f *Flags) asks() bool {
-	return slices.Contains(f.Expanders(), "grpc") && f.Get("grpc-expander-url", "") != ""
+	return slices.Contains(f.Expanders(0), "grpc") && f.Get("grpc-expander-url", "") != ""
 }

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +31,11 @@ func TestAutoscalersAreFound(t *testing.T) {
 			true},
 		"and its pods": {[]any{deployment(current), owned(pod("cluster-autoscaler-x", v1.Container{Image: current}))},
 			[]string{"cluster-autoscaler 1.36"}, "", false},
+		"one that an operator makes, and its pods": {[]any{func() any {
+			d := deployment(current, "--cloud-provider=clusterapi", balanced)
+			d.OwnerReferences = []metav1.OwnerReference{{Kind: "ClusterAutoscaler", Name: "default", Controller: ptr.To(true)}}
+			return d
+		}(), owned(pod("cluster-autoscaler-x", v1.Container{Image: current}))}, []string{"cluster-autoscaler 1.36"}, "clusterapi", true},
 		"a StatefulSet": {[]any{&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"},
 			Spec: appsv1.StatefulSetSpec{Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{Image: current,
 				Args: []string{"--cloud-provider=oci"}}}}}}}}, []string{"s 1.36"}, "oci", false},
@@ -103,6 +110,9 @@ func TestCommands(t *testing.T) {
 	shell := deployment(current)
 	shell.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "cluster-autoscaler --cloud-provider=aws"}
 	const patch = `kubectl -n kube-system patch deployment cluster-autoscaler --type=json -p '[{"op":"%s","path":"/spec/template/spec/containers/%s","value":"--balance-similar-node-groups=true"}]'`
+	operated := deployment(current, "--cloud-provider=clusterapi")
+	operated.OwnerReferences = []metav1.OwnerReference{{APIVersion: "autoscaling.openshift.io/v1", Kind: "ClusterAutoscaler", Name: "default",
+		Controller: ptr.To(true)}}
 	bare := deployment(current)
 	bare.Spec.Template.Spec.Containers[0].Command = nil
 	for name, c := range map[string]struct {
@@ -114,6 +124,7 @@ func TestCommands(t *testing.T) {
 		"given twice":       {twice, fmt.Sprintf(patch, "replace", "0/command/3")},
 		"replaced":          {args, fmt.Sprintf(patch, "replace", "1/args/1")},
 		"in a shell":        {shell, ""},
+		"of an operator":    {operated, ""},
 		"in a pod": {&v1.Pod{Spec: args.Spec.Template.Spec,
 			Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}}, ""},
 		"not visible": {nil, ""},
@@ -124,6 +135,11 @@ func TestCommands(t *testing.T) {
 		}
 		if r := d.Status.Recommendation; r.Command != c.want || r.Way != WayAutoscaler {
 			t.Errorf("%s: %+v, want %s", name, r, c.want)
+		}
+		if told := slices.ContainsFunc(d.Status.Notes, func(n string) bool {
+			return strings.Contains(n, "is made by ClusterAutoscaler default") && strings.Contains(n, "spec.balanceSimilarNodeGroups")
+		}); told != (c.by == any(operated)) {
+			t.Errorf("%s: notes %q", name, d.Status.Notes)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (d *diagnoser) findAutoscaler() {
 		a := &all[i]
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{
 			Kind: a.Kind, Namespace: a.Namespace, Name: a.Name, Image: a.Image, Version: a.Version(), Provider: a.Flags.Get("cloud-provider", ""),
-			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.Expanders(), ","), AsksGRPC: a.Flags.asks(),
+			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.Expanders(a.Minor), ","), AsksGRPC: a.Flags.asks(),
 		})
 		if a.Ready == 0 {
 			object := strings.ToLower(a.Kind) + " " + a.Name
@@ -86,13 +86,13 @@ func (d *diagnoser) findAutoscaler() {
 	}
 	switch {
 	case d.autoscaler == nil && d.observed.Status == nil:
-		message := "no Cluster Autoscaler is in the cluster: neither a Deployment or pod of it nor its status"
+		message := "no Cluster Autoscaler is seen: neither a Deployment or pod of it nor its status"
 		if len(d.observed.Pools) > 0 {
 			message += "; Karpenter is all that makes nodes"
 		}
 		d.find(Finding{Severity: Warning, Reason: NoAutoscaler, Message: message,
-			Remedy: "without it nothing resizes node groups, and there is nothing to balance; if it runs elsewhere, add its " +
-				"Deployment to the files"})
+			Remedy: "without one nothing resizes node groups, and there is nothing to balance; if one runs, give its Deployment with the " +
+				"files or, where the cloud runs it, its ConfigMap cluster-autoscaler-status of namespace kube-system"})
 	case d.autoscaler == nil:
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{Kind: "Hidden"})
 		d.note("Cluster Autoscaler runs where it cannot be seen, as one that the cloud manages; its flags are unknown")
@@ -141,7 +141,7 @@ func (d *diagnoser) asked() {
 	s := slices.MaxFunc(d.observed.Steering, func(a, b Steering) int {
 		return cmp.Compare(slices.Index(ways, a.Way), slices.Index(ways, b.Way))
 	})
-	chain := d.autoscaler.Flags.Expanders()
+	chain := d.autoscaler.Flags.Expanders(d.autoscaler.Minor)
 	at := slices.Index(chain, "grpc")
 	switch {
 	case !d.autoscaler.Flags.asks():

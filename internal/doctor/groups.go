@@ -60,13 +60,13 @@ func (d *diagnoser) quotas() {
 	var cores, memory int64
 	for _, n := range d.observed.Nodes {
 		cores += n.Status.Capacity.Cpu().Value()
-		memory += n.Status.Capacity.Memory().Value() >> 30
+		memory += n.Status.Capacity.Memory().Value()
 	}
 	for _, q := range []struct {
 		flag, what string
 		used       int64
 	}{
-		{"max-nodes-total", "nodes", int64(len(d.observed.Nodes))}, {"cores-total", "cores", cores}, {"memory-total", "GiB of memory", memory},
+		{"max-nodes-total", "nodes", int64(len(d.observed.Nodes))}, {"cores-total", "cores", cores}, {"memory-total", "GiB of memory", memory >> 30},
 	} {
 		text := d.autoscaler.Flags.Get(q.flag, "")
 		most, err := strconv.ParseInt(text[strings.LastIndexByte(text, ':')+1:], 10, 64)

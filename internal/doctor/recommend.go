@@ -43,6 +43,7 @@ func (d *diagnoser) recommend() {
 	}
 	r.Flags = d.unset(r.Flags)
 	r.Command = d.command(r)
+	d.noteOperator(r)
 	d.result.Answer, d.result.Trial = d.answer(r), d.trial(r)
 }
 
@@ -96,7 +97,7 @@ func (d *diagnoser) oldVersion() {
 func (d *diagnoser) nothing() string {
 	switch {
 	case d.autoscaler == nil && d.observed.Status == nil:
-		return "there is no Cluster Autoscaler to change"
+		return "no Cluster Autoscaler is seen that could be changed"
 	case d.installed != "":
 		return fmt.Sprintf("evenkeel balances already (%s)", d.installed)
 	case len(d.observed.Groups) == 0:
@@ -190,7 +191,7 @@ const loopsAtOnce = 35
 func (d *diagnoser) recommendExpander(r *Recommendation) {
 	strategies, chain := "least-waste", "grpc"
 	if d.autoscaler != nil {
-		own := d.autoscaler.Flags.Expanders()
+		own := d.autoscaler.Flags.Expanders(d.autoscaler.Minor)
 		if slices.Contains(own, byPrice) { // which evenkeel does not know
 			chain = byPrice + ",grpc"
 		}
@@ -224,11 +225,24 @@ func (d *diagnoser) unset(flags []string) []string {
 	})
 }
 
+// noteOperator says where flags are set that something else writes.
+func (d *diagnoser) noteOperator(r *Recommendation) {
+	a := d.autoscaler
+	if a == nil || a.owner == nil || len(r.Flags)+len(r.Without) == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s is made by %s %s, which undoes changes of it: set the flags there", a.title(), a.owner.Kind, a.owner.Name)
+	if strings.HasPrefix(a.owner.APIVersion, "autoscaling.openshift.io/") {
+		text += ", as spec.balanceSimilarNodeGroups and spec.balancingIgnoredLabels; it has no fields for other flags"
+	}
+	d.note(text)
+}
+
 // command is a patch of the workload that sets the flags; empty where it would need a person: words in
-// capitals, a shell, no list to add to, or flags to take away that are two words.
+// capitals, a shell, no list to add to, flags to take away that are two words, or an operator that undoes it.
 func (d *diagnoser) command(r *Recommendation) string {
 	a := d.autoscaler
-	if a == nil || a.Kind == "Pod" || a.Flags.field == "" || len(a.Flags.words) == 0 || len(r.Flags)+len(r.Without) == 0 {
+	if a == nil || a.Kind == "Pod" || a.owner != nil || a.Flags.field == "" || len(a.Flags.words) == 0 || len(r.Flags)+len(r.Without) == 0 {
 		return ""
 	}
 	if r.Way != WayAutoscaler {
