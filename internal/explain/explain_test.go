@@ -138,7 +138,7 @@ func TestNodesStandForTheirGroups(t *testing.T) {
 		t.Errorf("the template of a is %v with %v", a.Node, a.Pods)
 	}
 	want := []string{
-		"left out, without the label pool: 1 node: stray",
+		"left out, as pool names no group of theirs: 1 node: stray",
 		"no node is ready, schedulable and staying, so another one stands for the group: b",
 	}
 	if diff := cmp.Diff(want, fleet.Notes); diff != "" {

@@ -65,8 +65,8 @@ const mostNames = 5
 func (f *Fleet) note(s Sources, members map[string][]*v1.Node, strays []string) {
 	if len(strays) > 0 {
 		slices.Sort(strays)
-		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, spelling.Count(len(strays), "node"),
-			spelling.List(strays, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("left out, as %s names no group of theirs: %s: %s", s.GroupLabel,
+			spelling.Count(len(strays), "node"), spelling.List(strays, mostNames)))
 	}
 	var unusable []string
 	for _, group := range slices.Sorted(maps.Keys(members)) {

@@ -241,6 +241,7 @@ func TestWhatMayNameTheGroupsIsInTheRefusal(t *testing.T) {
 func TestMachineTypesAndKarpenterAreNoted(t *testing.T) {
 	out, err := cloudDump(t, []string{
 		machine{name: "n1", labels: "agentpool: web, node.kubernetes.io/instance-type: m5"}.object(),
+		strings.Replace(machine{name: "n1b", labels: "agentpool: web, node.kubernetes.io/instance-type: m5"}.object(), "16Gi", "16776960Ki", 1),
 		strings.Replace(machine{name: "n2", labels: "agentpool: web, node.kubernetes.io/instance-type: m6"}.object(), "cpu: 4", "cpu: 8", 1),
 		machine{name: "k1", labels: "karpenter.sh/nodepool: general"}.object(), machine{name: "own"}.object(),
 	}).Scenario(simulate.DumpOptions{Name: "x", Max: 5, Bounds: map[string]simulate.DumpBounds{"web": {Max: 5}}})
@@ -251,7 +252,7 @@ func TestMachineTypesAndKarpenterAreNoted(t *testing.T) {
 		"nodes of web are of several machine types (m5 with cpu 4 and memory 16Gi, m6 with cpu 8 and memory 16Gi): all new " +
 			"ones are played as m5, and a cloud that brings another type brings more or less room",
 		"Karpenter made 1 node: k1; they keep their pods and take more, but Karpenter itself is not played, so none are added " +
-			"or removed; 1 node without the label agentpool: own; they are of no group, so none are added or removed",
+			"or removed; 1 node of no group, as agentpool names none: own; none are added or removed",
 	}
 	if diff := cmp.Diff(want, out.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
