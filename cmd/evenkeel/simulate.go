@@ -131,6 +131,9 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 			return err
 		}
 		setups, changed, err = l.loadAll(contents)
+		if err == nil && len(setups) == 0 {
+			err = nothingIn(o.files)
+		}
 		return err
 	})
 	if err != nil {

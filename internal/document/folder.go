@@ -2,7 +2,6 @@ package document
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -80,16 +79,14 @@ func (open Open) Each(name string, read func(title string, r io.Reader, inFolder
 }
 
 // Objects reads the objects of a name, as Objects does, and calls visit with each and the title of its file. Snapshots in a folder
-// are passed over. The error for a name without an object is an *Invalid; other errors are those of Each and of visit.
+// are passed over. An empty list, which kubectl prints where there is nothing, is no error; errors are those of Each and of visit.
 func (open Open) Objects(name string, o StreamOptions, visit func(title string, item Item) error) error {
-	items := 0
-	err := open.Each(name, func(title string, r io.Reader, inFolder bool) error {
+	return open.Each(name, func(title string, r io.Reader, inFolder bool) error {
 		for item, err := range Objects(title, r, o) {
 			if inFolder && errors.Is(err, ErrSnapshot) {
 				return nil
 			}
 			if err == nil {
-				items++
 				err = visit(title, item)
 			}
 			if err != nil {
@@ -98,11 +95,4 @@ func (open Open) Objects(name string, o StreamOptions, visit func(title string, 
 		}
 		return nil
 	})
-	if err == nil && items == 0 {
-		return &Invalid{[]Problem{{File: Title(name), Err: EmptyList(Title(name))}}}
-	}
-	return err
 }
-
-// EmptyList is the problem of an empty list if objects are required.
-func EmptyList(name string) error { return fmt.Errorf("the list in %s has no items", name) }

@@ -195,7 +195,7 @@ func TestBadInput(t *testing.T) {
 		{"snapshot without a capacity", Sources{Snapshot: "x"}, `{"TemplateNodes":{"a":{"Node":{}}}}`, `x: node group "a": node.status.capacity`},
 		{"empty nodes", Sources{Nodes: "x", GroupLabel: "pool"}, "", "x: holds no object"},
 		{"empty list of nodes", Sources{Nodes: "x", GroupLabel: "pool"}, `{"kind":"List","apiVersion":"v1","items":[]}`,
-			"x: the list in x has no items"},
+			"x: holds no Node"},
 		{"no pods", Sources{Nodes: "x", Pods: "x", GroupLabel: "pool"}, good, "x: holds no Pod"},
 		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good,
 			"no node has the label team; what may name their groups: --group-label=pool (a)"},

@@ -109,7 +109,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 	switch {
 	case len(l.problems) > problems || name == inlineObjects: // of which any kind will do
 	case items == 0:
-		l.add(field.Invalid(at, name, document.EmptyList(name).Error()))
+		l.add(field.Invalid(at, name, fmt.Sprintf("the list in %s has no items", name)))
 	case found == 0:
 		var wanted T
 		l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
