@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -133,8 +134,14 @@ func (c *checkup) observe(cmd *cobra.Command, progress func(simulate.Progress)) 
 	if err := c.readStatus(); err != nil {
 		return nil, err
 	}
-	if err := c.readGroups(cmd.Context()); err != nil || c.snapshot == "" {
-		return &c.observation, err
+	if err := c.readGroups(cmd.Context()); err != nil {
+		return nil, err
+	}
+	if problem := c.observation.GroupsProblem; problem != "" && cmd.Flags().Changed("group-label") {
+		return nil, &usageError{errors.New("--group-label: " + problem), "without it, the nodes say what their groups are"}
+	}
+	if c.snapshot == "" {
+		return &c.observation, nil
 	}
 	return &c.observation, c.readSnapshot(inputsOf(cmd).open)
 }

@@ -251,7 +251,8 @@ func TestDoctorRefusesBadInput(t *testing.T) {
 		"--kubeconfig cannot be combined with dump.yaml": {"dump.yaml", "--kubeconfig=k"},
 		"must be one of table, wide, json, yaml, html":   {"-o", "pdf"},
 		"must be a time": {"--now=noon"},
-		"--group-label":  {"testdata/clusters/none.yaml", "-o", "html", "--group-label=missing"},
+		"--group-label: no node has the label missing": {"testdata/clusters/none.yaml", "--group-label=missing"},
+		"--group-label": {"testdata/clusters/none.yaml", "-o", "html", "--group-label=missing"},
 	} {
 		var out, problems bytes.Buffer
 		if code := run(t.Context(), append([]string{"doctor"}, args...), strings.NewReader(""), &out, &problems); code != exitUsage ||
