@@ -147,7 +147,7 @@ func TestPodsEqualToTheSchedulerAreOneKind(t *testing.T) {
 		"host ports":                     {aPod(), aPod(hostPort(80)), nil, false},
 		"overhead":                       {aPod(), aPod(func(p *v1.Pod) { p.Spec.Overhead = amountsOf("cpu", "1") }), nil, false},
 		"sidecars":                       {aPod(initContainer(nil)), aPod(initContainer(ptr.To(v1.ContainerRestartPolicyAlways))), nil, false},
-		"unknown claims":                 {aPod(claiming("a")), aPod(claiming("b"), called("other")), nil, true},
+		"unknown claims":                 {aPod(claiming("a")), aPod(claiming("b"), called("other")), nil, false}, // the reasons name them
 		"claims, one of them used twice": {aPod(claiming("a")), aPod(claiming("b")), []*v1.Pod{aPod(claiming("a"), called("other"))}, false},
 		"terminating":                    {aPod(), aPod(func(p *v1.Pod) { p.DeletionTimestamp = &gone }), nil, false},
 		"anti-affinity":                  {aPod(), aPod(apartOver(v1.LabelHostname)), nil, false},

@@ -131,7 +131,7 @@ func (s *storage) detail(p *v1.Pod, message string) string {
 		c, known := s.claim(p.Namespace + "/" + name)
 		if !known {
 			if strings.Contains(message, name) {
-				return " (not among the objects the checker was given)"
+				return " (not among the objects given)"
 			}
 			continue
 		}
@@ -141,7 +141,7 @@ func (s *storage) detail(p *v1.Pod, message string) string {
 		switch {
 		case c.Spec.VolumeName != "" && !hasVolume && strings.Contains(message, c.Spec.VolumeName),
 			c.Spec.VolumeName == "" && !hasClass && class != "" && strings.Contains(message, class):
-			return " (not among the objects the checker was given)"
+			return " (not among the objects given)"
 		case message == unboundImmediate && hasClass && c.Spec.VolumeName == "" && !s.waits(c):
 			return fmt.Sprintf(" (class %s binds at once: its provisioner makes the volume of claim %s before the pod is scheduled)", class, name)
 		}

@@ -176,11 +176,15 @@ func (s *storage) contended(p *v1.Pod, v *v1.Volume) bool {
 	return known && s.waits(c) && (!s.owns(p, v) || s.static.Has(volume.GetPersistentVolumeClaimClass(c)))
 }
 
-// claim encodes what a claim means to the plugins, whatever its name.
+// claim encodes what a claim means to the plugins, whatever its name, unless they refuse it by name. Claims that are made for
+// their pod are missing for a moment only.
 func (e *encoder) claim(s *storage, p *v1.Pod, v *v1.Volume) {
 	e.flag(v.Ephemeral != nil)
 	c, known := s.claim(p.Namespace + "/" + claimName(p, v))
 	e.flag(known)
+	if v.Ephemeral == nil && (!known || c.DeletionTimestamp != nil || c.Status.Phase == v1.ClaimLost) {
+		e.text(claimName(p, v))
+	}
 	if !known {
 		return
 	}
@@ -201,6 +205,7 @@ func (e *encoder) boundTo(s *storage, name string) {
 	pv, known := s.volume(name)
 	if !known {
 		e.count(1)
+		e.text(name) // plugins refuse it by name
 		return
 	}
 	e.count(2)

@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,12 +64,12 @@ func TestVolumesOfKnownClaimsDecideWhereAPodFits(t *testing.T) {
 		"to be made, not allowed": {aPod(claiming("unbound")), aNode("t", nodeLabel("rack", "r2")), []Reason{
 			{"VolumeBinding", "node(s) didn't find available persistent volumes to bind"}}},
 		"unknown": {aPod(claiming("lost")), aNode("t"), []Reason{
-			{"VolumeRestrictions", `persistentvolumeclaim "lost" not found (not among the objects the checker was given)`}}},
+			{"VolumeRestrictions", `persistentvolumeclaim "lost" not found (not among the objects given)`}}},
 		"made with the pod": {aPod(func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 		}), aNode("t"), []Reason{
 			{"VolumeBinding",
-				`waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch" (not among the objects the checker was given)`}}},
+				`waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch" (not among the objects given)`}}},
 		"device claim": {aPod(func(p *v1.Pod) {
 			p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
 		}), aNode("t"), []Reason{{"DynamicResources",
@@ -80,6 +81,27 @@ func TestVolumesOfKnownClaimsDecideWhereAPodFits(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, f.Reasons(0, 0)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// Each pod is told its own claim and volume.
+func TestReasonsNameTheClaimOfThePod(t *testing.T) {
+	t.Parallel()
+	unbacked := func(name, volume string) *v1.PersistentVolumeClaim {
+		claim := bound("x", v1.ReadWriteOnce)[0].(*v1.PersistentVolumeClaim)
+		claim.Name, claim.Spec.VolumeName = name, volume
+		return claim
+	}
+	c := newChecker(t, Options{Objects: []runtime.Object{unbacked("first", "pv-1"), unbacked("second", "pv-2")}})
+	pods := []*v1.Pod{aPod(claiming("first")), aPod(claiming("second")), aPod(claiming("lost")), aPod(claiming("gone"))}
+	f, err := c.Fits(nil, []Node{aNode("t")}, pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"pv-1", "pv-2", "lost", "gone"} {
+		if r := f.Reasons(0, f.KindOf(i)); len(r) != 1 || !strings.Contains(r[0].Message, name) {
+			t.Errorf("pod %d: %+v, want %s", i, r, name)
 		}
 	}
 }
