@@ -85,7 +85,7 @@ func TestVolumesOfKnownClaimsDecideWhereAPodFits(t *testing.T) {
 	}
 }
 
-// Each pod is told its own claim and volume.
+// The reasons of each pod name its own claim and volume.
 func TestReasonsNameTheClaimOfThePod(t *testing.T) {
 	t.Parallel()
 	unbacked := func(name, volume string) *v1.PersistentVolumeClaim {

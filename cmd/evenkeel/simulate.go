@@ -131,9 +131,6 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 			return err
 		}
 		setups, changed, err = l.loadAll(contents)
-		if err == nil && len(setups) == 0 {
-			err = nothingIn(o.files)
-		}
 		return err
 	})
 	if err != nil {
@@ -221,8 +218,11 @@ func (l *scenarioLoader) loadAll(contents *document.Contents) ([]*simulate.Setup
 			}
 		}
 	}
-	if len(l.problems) > 0 {
+	switch {
+	case len(l.problems) > 0:
 		return nil, nil, &document.Invalid{Problems: l.problems}
+	case len(l.setups) == 0:
+		return nil, nil, &usageError{fmt.Errorf("%s: holds no document", strings.Join(l.files, ", ")), "its list has no items"}
 	}
 	return l.setups, l.changed, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Whoever may write in a member labels large objects as federated. What is kept of them does not grow with them, and says
+// Anyone who may write in a member labels large objects as federated. What is kept of them does not grow with them, and says
 // all the same what their template is.
 func TestLocalObjectsAreKeptSmall(t *testing.T) {
 	long := strings.Repeat("x", 200_000)

@@ -54,6 +54,11 @@ func (a *Autoscaler) Version() string {
 	return "1." + strconv.Itoa(a.Minor)
 }
 
+// isPatchable reports whether a patch sets its flags: those of a pod cannot be changed, and an operator undoes it.
+func (a *Autoscaler) isPatchable() bool {
+	return a.Kind != "Pod" && a.owner == nil && a.Flags.field != "" && len(a.Flags.words) > 0
+}
+
 // AddWorkload takes a Deployment, a StatefulSet or a Pod and reports whether Cluster Autoscaler or evenkeel runs in it. Other
 // objects are passed over. Pods of a workload that is known count once, with it.
 func (o *Observation) AddWorkload(object any) bool {

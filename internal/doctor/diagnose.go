@@ -71,7 +71,8 @@ func (d *diagnoser) findAutoscaler() {
 		a := &all[i]
 		d.result.Autoscalers = append(d.result.Autoscalers, AutoscalerResult{
 			Kind: a.Kind, Namespace: a.Namespace, Name: a.Name, Image: a.Image, Version: a.Version(), Provider: a.Flags.Get("cloud-provider", ""),
-			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.Expanders(a.Minor), ","), AsksGRPC: a.Flags.asks(),
+			Balancing: a.Flags.Is("balance-similar-node-groups", false), Expander: strings.Join(a.Flags.Expanders(a.Minor), ","),
+			AsksGRPC: a.Flags.asks(),
 		})
 		if a.Ready == 0 {
 			object := strings.ToLower(a.Kind) + " " + a.Name

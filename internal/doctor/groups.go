@@ -62,11 +62,12 @@ func (d *diagnoser) quotas() {
 		cores += n.Status.Capacity.Cpu().Value()
 		memory += n.Status.Capacity.Memory().Value()
 	}
+	memory >>= 30
 	for _, q := range []struct {
 		flag, what string
 		used       int64
 	}{
-		{"max-nodes-total", "nodes", int64(len(d.observed.Nodes))}, {"cores-total", "cores", cores}, {"memory-total", "GiB of memory", memory >> 30},
+		{"max-nodes-total", "nodes", int64(len(d.observed.Nodes))}, {"cores-total", "cores", cores}, {"memory-total", "GiB of memory", memory},
 	} {
 		text := d.autoscaler.Flags.Get(q.flag, "")
 		most, err := strconv.ParseInt(text[strings.LastIndexByte(text, ':')+1:], 10, 64)

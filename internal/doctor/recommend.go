@@ -242,10 +242,7 @@ func (d *diagnoser) noteOperator(r *Recommendation) {
 // capitals, a shell, no list to add to, flags to take away that are two words, or an operator that undoes it.
 func (d *diagnoser) command(r *Recommendation) string {
 	a := d.autoscaler
-	if a == nil || a.Kind == "Pod" || a.owner != nil || a.Flags.field == "" || len(a.Flags.words) == 0 || len(r.Flags)+len(r.Without) == 0 {
-		return ""
-	}
-	if r.Way != WayAutoscaler {
+	if a == nil || !a.isPatchable() || len(r.Flags)+len(r.Without) == 0 || r.Way != WayAutoscaler {
 		return ""
 	}
 	type operation struct {

@@ -9,7 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,7 +153,7 @@ func (o *Owners) entry(ctx context.Context, namespace string, ref *metav1.OwnerR
 // read reads an object. The API server takes any text for the name of a controller, and the client for metadata puts the name
 // into a path as it is: with a name such as "../../pods" it would read something else, with the rights of evenkeel.
 func (o *Owners) read(ctx context.Context, key types.NamespacedName, into *metav1.PartialObjectMetadata) error {
-	if len(path.IsValidPathSegmentName(key.Name)) > 0 {
+	if len(content.IsPathSegmentName(key.Name)) > 0 {
 		gk := into.GroupVersionKind().GroupKind()
 		return apierrors.NewNotFound(schema.GroupResource{Group: gk.Group, Resource: gk.Kind}, key.Name)
 	}

@@ -143,7 +143,7 @@ func TestReferencesThatAreMadeUp(t *testing.T) {
 	}
 }
 
-// The name of a controller that is no name of an object is never asked for: the client would make another path of it.
+// A controller is never asked for by a name that no object can have: the client would make another path of it.
 func TestNamesThatArePaths(t *testing.T) {
 	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
