@@ -20,6 +20,7 @@ import (
 // setting is what flags and --compare set in a scenario by its name: an option, or which autoscaler decides.
 type setting struct {
 	name  string
+	path  string              // in a document
 	field reflect.StructField // of the spec
 }
 
@@ -33,12 +34,13 @@ func settings() map[string]setting {
 		outer, _ := reflect.TypeFor[v1alpha1.ScenarioSpec]().FieldByName(part)
 		for _, field := range reflect.VisibleFields(outer.Type) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			path := "spec." + strings.ToLower(part) + "." + name
 			if part == "Autoscaler" {
 				name = map[string]string{"mode": autoscalerMode, "version": autoscalerVersion}[name]
 			}
 			if name != "" && !field.Anonymous {
 				field.Index = slices.Concat(outer.Index, field.Index)
-				all[name] = setting{name, field}
+				all[name] = setting{name, path, field}
 			}
 		}
 	}

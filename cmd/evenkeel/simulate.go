@@ -257,7 +257,9 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 		}
 		var invalid *document.Invalid
 		if errors.As(own, &invalid) {
-			l.problems = append(l.problems, invalid.Problems...)
+			for _, problem := range invalid.Problems {
+				l.problems = append(l.problems, l.flags.attribute(problem, d))
+			}
 			break
 		}
 		if err == nil {

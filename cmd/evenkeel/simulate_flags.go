@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -148,6 +149,31 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	if o.scheduler.object != nil {
 		s.Spec.Options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}
 	}
+}
+
+// attribute returns a problem of a scenario as one of the flag that set the field, if one did.
+func (o *overrides) attribute(problem document.Problem, d *document.Document) document.Problem {
+	var wrong *field.Error
+	scenario, ok := d.Object.(*v1alpha1.Scenario)
+	if !ok || !errors.As(problem.Err, &wrong) {
+		return problem
+	}
+	sets := map[string]string{}
+	o.flags.Visit(func(f *pflag.Flag) {
+		if set, err := findSetting(f.Name); err == nil && set.field.Type.Kind() != reflect.Slice {
+			sets[set.path] = "--" + f.Name + "=" + f.Value.String()
+		}
+	})
+	outages := field.NewPath("spec", "faults", "outages")
+	for i, text := range o.fails {
+		sets[outages.Index(len(scenario.Spec.Faults.Outages)-len(o.fails)+i).String()] = "--fail-zone=" + text
+	}
+	for path, flag := range sets {
+		if rest, within := strings.CutPrefix(wrong.Field, path); within && (rest == "" || rest[0] == '.') {
+			return document.Problem{File: flag, Err: problem.Err}
+		}
+	}
+	return problem
 }
 
 // schedulerConfigFlag names a file with a KubeSchedulerConfiguration.
