@@ -80,15 +80,19 @@ func NewStockIndex(cloud string, o Options, late ...string) (*Index, error) {
 	return x, nil
 }
 
-// StockCloud is the cloud whose build of Cluster Autoscaler runs nodes, for NewStockIndex: the scheme of
-// the first providerID, empty without any.
-func StockCloud(nodes iter.Seq[*v1.Node]) string {
+// StockCloud is the cloud whose build of Cluster Autoscaler runs nodes, for NewStockIndex: "clusterapi" if a node is a
+// machine of the Cluster API or of OpenShift, which have one build for all clouds; otherwise the scheme of the first
+// providerID, empty without any.
+func StockCloud(nodes iter.Seq[*v1.Node]) (cloud string) {
 	for n := range nodes {
-		if scheme, _, found := strings.Cut(n.Spec.ProviderID, "://"); found {
-			return scheme
+		if n.Annotations[ownerOfMachine] != "" || n.Annotations[openShiftMachine] != "" {
+			return "clusterapi"
+		}
+		if scheme, _, found := strings.Cut(n.Spec.ProviderID, "://"); found && cloud == "" {
+			cloud = scheme
 		}
 	}
-	return ""
+	return cloud
 }
 
 // newStockRule is the comparison of Cluster Autoscaler itself with its generic

@@ -103,3 +103,26 @@ func TestLabelsThatOldReleasesCompare(t *testing.T) {
 		}
 	}
 }
+
+func TestStockCloud(t *testing.T) {
+	node := func(id string, annotations map[string]string) *v1.Node {
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: v1.NodeSpec{ProviderID: id}}
+	}
+	plain := node("aws:///us-east-1a/i-1", nil)
+	for _, test := range []struct {
+		name  string
+		nodes []*v1.Node
+		want  string
+	}{
+		{"nothing is known", []*v1.Node{node("", nil)}, ""},
+		{"the first that has one", []*v1.Node{node("", nil), plain, node("kwok://n", nil)}, "aws"},
+		{"a machine of the Cluster API", []*v1.Node{plain, node("aws:///us-east-1a/i-2", map[string]string{ownerOfMachine: "md-0-x5k2q"})},
+			"clusterapi"},
+		{"a machine of OpenShift", []*v1.Node{node("gce://p/z/n", map[string]string{openShiftMachine: "openshift-machine-api/w-7h2ds"})},
+			"clusterapi"},
+	} {
+		if got := StockCloud(slices.Values(test.nodes)); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}

@@ -31,10 +31,10 @@ type Quota struct {
 	Max, Min map[string]int64                       // by resource
 }
 
-// gpuLabels are the labels of nodes with GPUs, by the scheme of the providerID.
+// gpuLabels are the labels of nodes with GPUs, by the cloud as nodegroupset.StockCloud returns it.
 var gpuLabels = map[string]string{
 	"aws": "k8s.amazonaws.com/accelerator", "azure": "kubernetes.azure.com/accelerator",
-	"civo": "civo.com/gpu-node", "digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node",
+	"civo": "civo.com/gpu-node", "clusterapi": "cluster-api/accelerator", "digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node",
 	"openstack": "magnum.openstack.org/gpu",
 	"qcloud":    "cloud.tencent.com/tke-accelerator", "scaleway": "k8s.scw.cloud/gpu",
 }
