@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
+
+// mostBelow is how many Balancers may be below a target. Each pass walks through them, and anybody who may create Balancers
+// could make chains of any length.
+const mostBelow = 100
+
+// mostNames is how many Balancers the message of a conflict names.
+const mostNames = 5
+
+var errManyBelow = fmt.Errorf("more than %d Balancers are below it", mostBelow)
 
 // claims finds other Balancers that have a target of this one too. None of them writes such a
 // target.
@@ -28,7 +39,7 @@ func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observ
 			}
 		}
 		if slices.Sort(others); len(others) > 0 {
-			o.conflict(t.Name, "it is also a target of Balancer %s; remove it from all Balancers but one", strings.Join(others, ", "))
+			o.conflict(t.Name, "it is also a target of Balancer %s; remove it from all Balancers but one", spelling.Few(others, mostNames))
 		}
 	}
 	return nil
@@ -48,10 +59,15 @@ func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observ
 			continue
 		}
 		way, err := wayBack(b.Name, t.ScaleTargetRef.Name, r.balancers.below(ctx, b.Namespace))
-		if err != nil {
+		switch {
+		case errors.Is(err, errManyBelow):
+			o.conflict(t.Name, "%s, and one of them may have this Balancer as a target; have fewer levels", err)
+		case err != nil:
 			return err
-		}
-		if way != nil {
+		case len(way) > 2*mostNames:
+			way = slices.Replace(way, mostNames, len(way)-1, "...")
+			fallthrough
+		case way != nil:
 			o.conflict(t.Name, "Balancers are targets of one another in a cycle, %s; remove a target from one of them", strings.Join(way, " -> "))
 		}
 	}
@@ -72,25 +88,51 @@ func (s *balancers) below(ctx context.Context, namespace string) func(name strin
 // wayBack is the shortest path from a Balancer through one of its targets back to it; nil if there
 // is none. The function next returns the targets that are Balancers.
 func wayBack(from, by string, next func(string) ([]string, error)) ([]string, error) {
-	seen := sets.New(by)
-	for queue := [][]string{{from, by}}; len(queue) > 0; queue = queue[1:] {
-		way := queue[0]
-		targets, err := next(way[len(way)-1])
+	above := map[string]string{by: from} // each Balancer that was found, and the one that has it as a target
+	for queue := []string{by}; len(queue) > 0; queue = queue[1:] {
+		targets, err := next(queue[0])
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range targets {
-			on := append(slices.Clone(way), t)
-			switch {
-			case t == from:
-				return on, nil
-			case !seen.Has(t):
-				seen.Insert(t)
-				queue = append(queue, on)
+			if t == from {
+				way := []string{from}
+				for at := queue[0]; at != from; at = above[at] {
+					way = append(way, at)
+				}
+				slices.Reverse(way[1:])
+				return append(way, from), nil
 			}
+			if above[t] == "" {
+				above[t] = queue[0]
+				queue = append(queue, t)
+			}
+		}
+		if len(above) > mostBelow {
+			return nil, errManyBelow
 		}
 	}
 	return nil, nil
+}
+
+// allAbove are the names of the Balancers of a namespace that have one as a direct or indirect target.
+func allAbove(name string, all []*v1alpha1.Balancer) sets.Set[string] {
+	above := map[string][]string{}
+	for _, b := range all {
+		for _, t := range balancersAmong(b) {
+			above[t] = append(above[t], b.Name)
+		}
+	}
+	found := sets.New[string]()
+	for queue := []string{name}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range above[queue[0]] {
+			if !found.Has(n) {
+				found.Insert(n)
+				queue = append(queue, n)
+			}
+		}
+	}
+	return found
 }
 
 // balancersAmong are the names of the targets that are Balancers. A Balancer that is being deleted

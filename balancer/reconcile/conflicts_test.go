@@ -3,12 +3,15 @@ package reconcile
 import (
 	"cmp"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
@@ -160,9 +163,46 @@ func TestWayBack(t *testing.T) {
 			}
 		})
 	}
+	level := func(name string) ([]string, error) {
+		n, _ := strconv.Atoi(name)
+		return []string{strconv.Itoa(n + 1)}, nil
+	}
+	if way, err := wayBack("100", "1", level); err != nil || len(way) != mostBelow+1 {
+		t.Errorf("%d levels: %v, %v", mostBelow, way, err)
+	}
+	if way, err := wayBack("a", "1", level); !errors.Is(err, errManyBelow) {
+		t.Errorf("a chain without an end: %v, %v", way, err)
+	}
 	broken := errors.New("no cache")
 	if _, err := wayBack("a", "b", func(string) ([]string, error) { return nil, broken }); !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A chain of any length costs a change of one of its Balancers one walk, and a pass over one of them a bounded one.
+func TestLongChain(t *testing.T) {
+	var all []*v1alpha1.Balancer
+	var objects []client.Object
+	for n := range 150 {
+		all = append(all, over("b"+strconv.Itoa(n), 9, "b"+strconv.Itoa(n+1)))
+		objects = append(objects, all[n])
+	}
+	all = append(all, balancerOf("beside", 9, "b149"))
+	if got := allAbove("b149", all); got.Len() != 149 || got.Has("b149") || got.Has("beside") {
+		t.Errorf("above the last: %v", got)
+	}
+	circle := slices.Concat(all[:3], []*v1alpha1.Balancer{over("b3", 9, "b0")})
+	if got := allAbove("b2", circle); got.Len() != 4 {
+		t.Errorf("above one of a circle of four: %v", got)
+	}
+	b := newBench(t, objects...)
+	for name, want := range map[string]string{"b0": "more than 100 Balancers are below it", "b100": ""} {
+		b.server.deploy(b.get(name).Spec.Targets[0].Name, 1)
+		b.pass(name)
+		if s := b.get(name).Status.Targets[0]; want != "" && (s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, want)) ||
+			want == "" && s.Reason == balancer.ReasonConflict {
+			t.Errorf("%s: %s, %q", name, s.Reason, s.Message)
+		}
 	}
 }
 

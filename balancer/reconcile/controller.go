@@ -109,13 +109,9 @@ func (t *triggers) rivals() handler.EventHandler {
 		}
 		names := sets.New(targetNames(b)...)
 		list, _ := t.balancers.list(ctx, client.InNamespace(b.Namespace)) // as in target
+		above := allAbove(b.Name, list)
 		for _, other := range list {
-			related := names.HasAny(targetNames(other)...)
-			if !related && len(balancersAmong(other)) > 0 {
-				way, _ := wayBack(b.Name, other.Name, t.balancers.below(ctx, b.Namespace))
-				related = way != nil
-			}
-			if related && other.Name != b.Name {
+			if other.Name != b.Name && (above.Has(other.Name) || names.HasAny(targetNames(other)...)) {
 				q.Add(passes.Request(other))
 			}
 		}
