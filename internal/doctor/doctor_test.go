@@ -494,3 +494,22 @@ func TestTheManualListsAllReasons(t *testing.T) {
 		t.Errorf("docs/doctor.md (-reasons +rows):\n%s", diff)
 	}
 }
+
+// A group that is backed off leaves its share to others of its set only if there are others that grow.
+func TestBackoffOfAllGroups(t *testing.T) {
+	for _, names := range []string{"b", "ab", "abc"} {
+		o := cluster(map[string]int{"a": 2, "b": 2, "c": 2}, deployment(current, balanced, "--cloud-provider=aws"))
+		for _, name := range strings.Split(names, "") {
+			o.inStatus(name).Backoff = &autoscalerstatus.Backoff{Code: "QUOTA", Since: noon}
+		}
+		d, err := Diagnose(o)
+		if err != nil || len(d.Status.Findings) != len(names) {
+			t.Fatalf("%s: %+v, %v", names, d.Status.Findings, err)
+		}
+		for _, f := range d.Status.Findings {
+			if shared := strings.Contains(f.Remedy, "the others take its share"); shared != (names != "abc") {
+				t.Errorf("%s: %s", names, f.Remedy)
+			}
+		}
+	}
+}

@@ -98,11 +98,15 @@ func (d *diagnoser) nodes() {
 			unready, broken = append(unready, name), broken+state.Unready
 		}
 		if b := state.Backoff; b != nil {
+			share := ""
+			if d.othersGrow(name) {
+				share = "the others take its share, and "
+			}
 			d.find(Finding{
 				Severity: Warning, Reason: Backoff, Groups: []string{name}, Apart: d.apartOf([]string{name}),
 				Message: strings.TrimRight(fmt.Sprintf("%s does not grow since %s, as a scale-up has failed: %s %s", name,
 					b.Since.UTC().Format("15:04:05"), b.Code, b.Message), ": "),
-				Remedy: "raise the quota or free the capacity in its cloud; the others take its share, and it grows again after the backoff",
+				Remedy: "raise the quota or free the capacity in its cloud; " + share + "it grows again after the backoff",
 			})
 		}
 	}
@@ -122,6 +126,19 @@ func (d *diagnoser) nodes() {
 			Remedy: "kubectl describe nodes says why",
 		})
 	}
+}
+
+// othersGrow reports whether the set of a group has one without a backoff.
+func (d *diagnoser) othersGrow(name string) bool {
+	for _, set := range d.result.Sets {
+		if slices.Contains(set.Groups, name) {
+			return slices.ContainsFunc(set.Groups, func(other string) bool {
+				state := d.groups[other].state
+				return other != name && (state == nil || state.Backoff == nil)
+			})
+		}
+	}
+	return false
 }
 
 // apartOf is how uneven the sets of groups are.
