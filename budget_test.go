@@ -11,7 +11,7 @@ import (
 // is a decision: who raises a number says in the commit what users get for it, and who makes a layer smaller
 // lowers its number.
 var budget = map[string]int{
-	"entry":      8450,
+	"entry":      8500,
 	"drivers":    34900,
 	"edges":      15700,
 	"pipeline":   12800,

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
@@ -160,7 +161,38 @@ func (c *checkup) simulate(ctx context.Context, d *doctor.Diagnosis, meter *mete
 			Wait: s.PendingTime.P99.Duration.String(),
 		})
 	}
+	recommended := slices.IndexFunc(runs, func(r run) bool {
+		return r.mode != simulate.Stock && strings.EqualFold(string(r.mode), string(d.Status.Recommendation.Way)) || r.flags != &t.Now &&
+			r.mode == simulate.Stock
+	})
+	if recommended > 0 {
+		if costs := drawbacks(d.Status.Simulated[0], d.Status.Simulated[recommended]); costs != "" {
+			d.Status.Notes = append(d.Status.Notes, fmt.Sprintf("in this simulation, which starts without nodes, what is recommended (%s) has %s: "+
+				"weigh that before you change anything", runs[recommended].name, costs))
+		}
+	}
 	return compareTrials(reports), nil
+}
+
+// drawbacks are the figures in which one run is worse than another; empty if it is worse in none.
+func drawbacks(now, recommended doctor.Simulation) string {
+	var worse []string
+	for _, figure := range []struct {
+		what          string
+		before, after int
+	}{
+		{"pending pods", now.Pending, recommended.Pending}, {"nodes", now.Nodes, recommended.Nodes},
+		{"nodes apart", now.Apart, recommended.Apart},
+	} {
+		if figure.after > figure.before {
+			worse = append(worse, fmt.Sprintf("%d %s instead of %d", figure.after, figure.what, figure.before))
+		}
+	}
+	before, _ := time.ParseDuration(now.Wait)
+	if after, err := time.ParseDuration(recommended.Wait); err == nil && after > before+simulate.DefaultScanInterval {
+		worse = append(worse, fmt.Sprintf("a P99-WAIT of %s instead of %s", recommended.Wait, now.Wait))
+	}
+	return strings.Join(worse, ", ")
 }
 
 // strategies has the runs choose by the strategies of --expander, and says which of them cannot be played: grpc, of which nobody knows

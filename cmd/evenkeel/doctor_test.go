@@ -372,3 +372,20 @@ func TestDoctorPlaysTheStrategies(t *testing.T) {
 		}
 	}
 }
+
+// What a recommendation costs in its own simulation is said beside it.
+func TestDrawbacks(t *testing.T) {
+	now := doctor.Simulation{Nodes: 11, Apart: 3, Running: 11, Wait: "1m0s"}
+	for want, change := range map[string]func(*doctor.Simulation){
+		"":                                   func(s *doctor.Simulation) { s.Nodes, s.Apart, s.Wait = 10, 0, "1m10s" },
+		"2 pending pods instead of 0":        func(s *doctor.Simulation) { s.Pending, s.Running = 2, 9 },
+		"a P99-WAIT of 2m0s instead of 1m0s": func(s *doctor.Simulation) { s.Wait = "2m0s" },
+		"12 nodes instead of 11, 4 nodes apart instead of 3": func(s *doctor.Simulation) { s.Nodes, s.Apart = 12, 4 },
+	} {
+		recommended := now
+		change(&recommended)
+		if got := drawbacks(now, recommended); got != want {
+			t.Errorf("%+v: %q, want %q", recommended, got, want)
+		}
+	}
+}
