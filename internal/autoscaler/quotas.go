@@ -34,7 +34,8 @@ type Quota struct {
 // gpuLabels are the labels of nodes with GPUs, by the cloud as nodegroupset.StockCloud returns it.
 var gpuLabels = map[string]string{
 	"aws": "k8s.amazonaws.com/accelerator", "azure": "kubernetes.azure.com/accelerator",
-	"civo": "civo.com/gpu-node", "clusterapi": "cluster-api/accelerator", "digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node",
+	"civo": "civo.com/gpu-node", "clusterapi": "cluster-api/accelerator",
+	"digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node",
 	"openstack": "magnum.openstack.org/gpu",
 	"qcloud":    "cloud.tencent.com/tke-accelerator", "scaleway": "k8s.scw.cloud/gpu",
 }
