@@ -59,15 +59,17 @@ func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observ
 			continue
 		}
 		way, err := wayBack(b.Name, t.ScaleTargetRef.Name, r.balancers.below(ctx, b.Namespace))
-		switch {
-		case errors.Is(err, errManyBelow):
+		if errors.Is(err, errManyBelow) {
 			o.conflict(t.Name, "%s, and one of them may have this Balancer as a target; have fewer levels", err)
-		case err != nil:
+			continue
+		}
+		if err != nil {
 			return err
-		case len(way) > 2*mostNames:
+		}
+		if len(way) > 2*mostNames {
 			way = slices.Replace(way, mostNames, len(way)-1, "...")
-			fallthrough
-		case way != nil:
+		}
+		if way != nil {
 			o.conflict(t.Name, "Balancers are targets of one another in a cycle, %s; remove a target from one of them", strings.Join(way, " -> "))
 		}
 	}
