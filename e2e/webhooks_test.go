@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,14 +33,18 @@ import (
 const webhooksName = "evenkeel-webhooks"
 
 // Two controllers with the rights of the manifests answer the webhooks of the manifests: no pod is
-// refused while their certificate is replaced, and while one of them is stopped.
+// refused while their certificate is replaced, and while one of them is stopped. Only the API server gets answers, as it alone has a
+// client certificate.
 func TestWebhooksUnderLoad(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{Bare: true})
-	c := balancerClient(ctx, t, plane)
 	service := newOneAddress(ctx, t)
+	clients := evenkeel.Certificates(t)
+	plane := controlplane.Start(t, controlplane.Options{Bare: true, Args: map[controlplane.Program][]string{
+		controlplane.APIServer: {"--admission-control-config-file=" + callingWith(t, clients, service.Addr().String())},
+	}})
+	c := balancerClient(ctx, t, plane)
 	applyController(ctx, t, plane, "deploy", "")
 	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts",
 		"system:authenticated")
@@ -48,7 +54,7 @@ func TestWebhooksUnderLoad(t *testing.T) {
 		address := process.FreeAddress(t)
 		controllers = append(controllers, evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: []string{
 			"--controllers=workloadspread", "--webhook-address=" + address, "--webhook-host=127.0.0.1", "--webhook-cert-lifetime=1h",
-			"--webhook-shutdown-delay=3s",
+			"--webhook-shutdown-delay=3s", "--webhook-client-cacert=" + filepath.Join(clients, "ca.crt"),
 		}}))
 		addresses = append(addresses, address)
 		service.add(address)
@@ -63,6 +69,17 @@ func TestWebhooksUnderLoad(t *testing.T) {
 		t.Errorf("with the WorkloadSpread the namespaces %v are selected", names)
 	}
 	until(ctx, t, "API server and controllers know the WorkloadSpread", func() bool { return spreadOf(ctx, t, c, "probe", owner) != "" })
+
+	call := "https://" + addresses[0] + "/"
+	if _, err := post(ctx, t, call, ""); err == nil || !strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("somebody without a certificate: %v", err)
+	}
+	if _, err := post(ctx, t, call, evenkeel.Certificates(t)); err == nil || !strings.Contains(err.Error(), "unknown certificate authority") {
+		t.Errorf("somebody with another certificate: %v", err)
+	}
+	if code, err := post(ctx, t, call, clients); err != nil || code != http.StatusNotFound {
+		t.Errorf("with the certificate of the API server: %d, %v", code, err)
+	}
 
 	load := newCreations(ctx, t, c, owner)
 	for range 3 {

@@ -53,6 +53,7 @@ type webhookFlags struct {
 	hosts                          []string
 	lifetime, drain                time.Duration
 	files                          serving.Files
+	clientCACert                   string
 }
 
 func (o *webhookFlags) addTo(f *pflag.FlagSet) {
@@ -70,6 +71,8 @@ func (o *webhookFlags) addTo(f *pflag.FlagSet) {
 	addCertificate(f, &o.files, "webhook-",
 		"certificate of --webhook-address that you provide: none is made, and the caBundle of the configurations is not changed",
 		"authorities of --webhook-cert, to be kept in the caBundle of the configurations")
+	f.StringVar(&o.clientCACert, "webhook-client-cacert", "",
+		"authorities of client certificates of API servers: nobody without one gets an answer of the webhooks")
 	f.DurationVar(&o.drain, "webhook-shutdown-delay", 5*time.Second,
 		"how long the webhooks are still answered at shutdown, until API servers call other replicas")
 	o.simulation.addTo(f)
@@ -91,6 +94,7 @@ func (o *webhookFlags) validate(f *pflag.FlagSet) error {
 		refuse(o.lifetime < webhooks.MinLifetime, "invalid --webhook-cert-lifetime %s: must be %s or more", o.lifetime, webhooks.MinLifetime),
 		checkOptional("webhook-address", o.address),
 		refuse(o.address == "" && o.files.Cert != "", "--webhook-cert needs --webhook-address: without it nothing is served"),
+		refuse(o.address == "" && o.clientCACert != "", "--webhook-client-cacert needs --webhook-address: without it nothing is served"),
 	)
 }
 
@@ -254,11 +258,9 @@ func (w *spreadWebhooks) listen(ctx context.Context, registry prometheus.Registe
 		return err
 	}
 	options := serving.HTTPOptions{
-		Files: serving.Files{Cert: f.files.Cert, Key: f.files.Key}, Handlers: map[string]http.Handler{"/": w},
-		Drain: f.drain, MaxBody: maxReview, Connections: webhookConnections, Metrics: metrics, Name: "webhooks",
-	}
-	if f.files.Cert == "" {
-		options.Certificate = w.keeper.Certificate
+		Files: serving.Files{Cert: f.files.Cert, Key: f.files.Key, CACert: f.clientCACert}, Certificate: w.keeper.Certificate,
+		Handlers: map[string]http.Handler{"/": w},
+		Drain:    f.drain, MaxBody: maxReview, Connections: webhookConnections, Metrics: metrics, Name: "webhooks",
 	}
 	w.server, err = serving.ListenHTTP(ctx, f.address, options)
 	if err != nil {

@@ -98,7 +98,7 @@ type Sidecar struct {
 // StartSidecar starts evenkeel sidecar in front of a cloud provider.
 func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	t.Helper()
-	home := certificates(t)
+	home := Certificates(t)
 	s := &Sidecar{Expander: process.FreeAddress(t), CA: filepath.Join(home, "ca.crt"), Metrics: process.FreeAddress(t)}
 	s.Address = process.FreeAddress(t)
 	health := process.FreeAddress(t)
@@ -120,8 +120,8 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	return s
 }
 
-// certificates makes those of a server on loopback in a folder of their own.
-func certificates(t testing.TB) (folder string) {
+// Certificates makes those of a server on loopback, and of a client, in a folder of their own.
+func Certificates(t testing.TB) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	certs := exec.Command(build(t), "certs", "--dir="+folder, "--host="+process.Loopback)

@@ -30,7 +30,7 @@ func StartExpander(t testing.TB, o ExpanderOptions) *Expander {
 	t.Helper()
 	name, home, health := "expander-2", o.Certificates, process.FreeAddress(t)
 	if home == "" {
-		name, home = "expander", certificates(t)
+		name, home = "expander", Certificates(t)
 	}
 	e := &Expander{Address: process.FreeAddress(t), CA: filepath.Join(home, "ca.crt"), Metrics: process.FreeAddress(t)}
 	args := []string{

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (f Files) enabled() bool { return f != Files{} }
 type Certificates struct {
 	files Files
 	own   bool                    // made here: there are no files
-	given func() *tls.Certificate // asked instead of the files, if not nil
+	given func() *tls.Certificate // asked for the own certificate instead of the files, if not nil
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
@@ -71,6 +72,12 @@ func newOwn(c clock.PassiveClock) (*Certificates, error) {
 	return made, made.load()
 }
 
+// newGiven asks the caller for the certificate. Clients need one of the authorities in a file, if that is named.
+func newGiven(given func() *tls.Certificate, caCert string, c clock.PassiveClock) (*Certificates, error) {
+	asked := &Certificates{files: Files{CACert: caCert}, given: given, clock: c, read: c.Now()}
+	return asked, asked.load()
+}
+
 // Problem returns why the files could not be used when they were last read, or why the certificate
 // in use is not valid now; nil if there is no problem, or if c is nil.
 func (c *Certificates) Problem() error {
@@ -100,7 +107,10 @@ func (c *Certificates) current() (*tls.Certificate, *x509.CertPool) {
 }
 
 func (c *Certificates) refresh() {
-	if now := c.clock.Now(); c.given != nil || now.Sub(c.read) >= ReloadInterval {
+	if c.given != nil {
+		c.pair = c.given()
+	}
+	if now := c.clock.Now(); now.Sub(c.read) >= ReloadInterval {
 		c.read = now
 		c.problem = c.load()
 	}
@@ -109,11 +119,7 @@ func (c *Certificates) refresh() {
 // load uses the files if they are good, and changes nothing otherwise. Contents
 // are compared, not times: a copy may keep its time.
 func (c *Certificates) load() error {
-	switch {
-	case c.given != nil:
-		c.pair = c.given()
-		return nil
-	case c.own:
+	if c.own {
 		return c.renew()
 	}
 	var texts [3][]byte
@@ -127,10 +133,11 @@ func (c *Certificates) load() error {
 		}
 		texts[i] = text
 	}
-	if c.pair != nil && bytes.Equal(texts[0], c.texts[0]) && bytes.Equal(texts[1], c.texts[1]) && bytes.Equal(texts[2], c.texts[2]) {
+	complete := (c.pair != nil || c.files.Cert == "") && (c.pool != nil || c.files.CACert == "")
+	if complete && slices.EqualFunc(texts[:], c.texts[:], bytes.Equal) {
 		return nil
 	}
-	var pair *tls.Certificate
+	pair := c.pair
 	if c.files.Cert != "" {
 		parsed, err := tls.X509KeyPair(texts[0], texts[1])
 		if err != nil {

@@ -64,6 +64,45 @@ func TestHTTPServesTheCertificateItIsGiven(t *testing.T) {
 	}
 }
 
+// Beside a certificate of the caller's, a file has the authorities of clients: nobody else gets an answer.
+func TestHTTPAsksClientsForACertificate(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	pair, nobody := served(t)
+	files, others := newFolder(t, clock.Now()), newFolder(t, clock.Now())
+	server := runHTTP(t, serving.HTTPOptions{
+		Certificate: func() *tls.Certificate { return pair }, Files: serving.Files{CACert: files.path("ca.crt")}, Clock: clock,
+	})
+	with := func(f folder) *tls.Config {
+		loaded, err := tls.LoadX509KeyPair(f.path("client.crt"), f.path("client.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := nobody.Clone()
+		config.Certificates = []tls.Certificate{loaded}
+		return config
+	}
+	ask := func(when string, config *tls.Config, want int) {
+		t.Helper()
+		if code, text := getWith(t, "https://"+server.Address()+"/healthz", config); code != want {
+			t.Errorf("%s: %d %s", when, code, text)
+		}
+	}
+	ask("no certificate", nobody, 0)
+	ask("one of another authority", with(others), 0)
+	ask("one of the authority", with(files), http.StatusOK)
+
+	files.write(t, "ca.crt", nil)
+	clock.Step(serving.ReloadInterval)
+	if err := server.Problem(); err == nil || !strings.Contains(err.Error(), "no certificate in it") {
+		t.Errorf("with an empty file: %v", err)
+	}
+	ask("the authorities are lost, no certificate", nobody, 0)
+	ask("the authorities are lost, one of the former authority", with(files), http.StatusOK)
+	files.renew(t, clock.Now())
+	clock.Step(serving.ReloadInterval)
+	ask("one of the next authority", with(files), http.StatusOK)
+}
+
 // While a server drains, it answers, and its clients do not use their connections again.
 func TestHTTPDrains(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())

@@ -39,8 +39,8 @@ type HTTPOptions struct {
 	// SelfSigned makes a server without Files create and renew a certificate. It prevents
 	// eavesdropping, but a client cannot verify it.
 	SelfSigned bool
-	// Certificate is asked at each handshake for the certificate to present, in place of Files. Nil,
-	// or a nil result, means that there is none: the handshake fails.
+	// Certificate is asked at each handshake for the certificate to present, in place of that of Files. A
+	// nil result means that there is none: the handshake fails.
 	Certificate func() *tls.Certificate
 	// Plaintext allows a server without TLS on addresses other than loopback.
 	Plaintext bool
@@ -133,10 +133,9 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 
 func (o HTTPOptions) certificates() (*Certificates, error) {
 	switch {
-	case o.Files.enabled():
-	case o.Certificate != nil:
-		return &Certificates{given: o.Certificate, clock: o.Clock}, nil
-	case o.SelfSigned:
+	case o.Certificate != nil && o.Files.Cert == "":
+		return newGiven(o.Certificate, o.Files.CACert, o.Clock)
+	case o.SelfSigned && !o.Files.enabled():
 		return newOwn(o.Clock)
 	}
 	return certificates(o.Files, o.Clock)

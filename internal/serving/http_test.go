@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -123,6 +124,9 @@ func TestListenHTTPRefuses(t *testing.T) {
 	}{
 		"plain text off loopback": {"0.0.0.0:0", serving.HTTPOptions{}, "no TLS on"},
 		"half a pair":             {"127.0.0.1:0", serving.HTTPOptions{Files: serving.Files{Cert: "a"}}, "belong together"},
+		"no authority of clients": {"127.0.0.1:0", serving.HTTPOptions{
+			Certificate: func() *tls.Certificate { return nil }, Files: serving.Files{CACert: os.DevNull},
+		}, "no certificate in it"},
 		"own page": {"127.0.0.1:0", serving.HTTPOptions{Handlers: map[string]http.Handler{"GET /readyz": http.NotFoundHandler()}},
 			"handlers: "},
 		"a wrong pattern": {"127.0.0.1:0", serving.HTTPOptions{Handlers: map[string]http.Handler{"a b c": http.NotFoundHandler()}}, "handlers: "},
