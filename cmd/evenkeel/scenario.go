@@ -143,7 +143,10 @@ func addNew(to *simulate.Dump, open document.Open, files []string, limit int64) 
 			return &usageError{fmt.Errorf("%s: cannot add a %s %s", title, item.APIVersion, item.Kind),
 				"pods, workloads, claims and services can be added"}
 		}
-		return to.AddNew(item)
+		if err := to.AddNew(item); err != nil {
+			return &document.Invalid{Problems: []document.Problem{{File: title, Err: err}}}
+		}
+		return nil
 	})
 }
 

@@ -258,7 +258,7 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 		var invalid *document.Invalid
 		if errors.As(own, &invalid) {
 			for _, problem := range invalid.Problems {
-				l.problems = append(l.problems, l.flags.attribute(problem, d))
+				l.refuse(problem, d)
 			}
 			break
 		}
@@ -277,6 +277,17 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 		l.changed = append(l.changed, l.variant.changed(d.Object.(*v1alpha1.Scenario)))
 	}
 	return nil
+}
+
+// refuse notes a problem of a scenario. One of a flag is a problem of each scenario, and is noted once.
+func (l *scenarioLoader) refuse(problem document.Problem, d *document.Document) {
+	flag := l.flags.culprit(problem.Err, d)
+	switch {
+	case flag == "":
+		l.problems = append(l.problems, problem)
+	case !slices.ContainsFunc(l.problems, func(noted document.Problem) bool { return noted.File == flag }):
+		l.problems = append(l.problems, document.Problem{File: flag, Err: problem.Err})
+	}
 }
 
 // play runs the scenarios one after the other, and shows its progress. If it is interrupted, the

@@ -151,29 +151,46 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	}
 }
 
-// attribute returns a problem of a scenario as one of the flag that set the field, if one did.
-func (o *overrides) attribute(problem document.Problem, d *document.Document) document.Problem {
+// culprit is the flag that set the field that a problem is about; empty if none did.
+func (o *overrides) culprit(problem error, d *document.Document) string {
 	var wrong *field.Error
 	scenario, ok := d.Object.(*v1alpha1.Scenario)
-	if !ok || !errors.As(problem.Err, &wrong) {
-		return problem
+	if !ok || !errors.As(problem, &wrong) {
+		return ""
 	}
-	sets := map[string]string{}
+	for path, flag := range o.set(scenario) {
+		if rest, within := strings.CutPrefix(wrong.Field, path); within && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return flag
+		}
+	}
+	return ""
+}
+
+// set returns the flags by the path of the field that they set in a scenario.
+func (o *overrides) set(s *v1alpha1.Scenario) map[string]string {
+	flags := map[string]string{}
+	last := func(path string, length int, flag string, values ...string) { // of a list, which may have more of the scenario itself
+		for i, value := range values {
+			flags[fmt.Sprintf("%s[%d]", path, length-len(values)+i)] = "--" + flag + "=" + value
+		}
+	}
 	o.flags.Visit(func(f *pflag.Flag) {
-		if set, err := findSetting(f.Name); err == nil && set.field.Type.Kind() != reflect.Slice {
-			sets[set.path] = "--" + f.Name + "=" + f.Value.String()
+		set, err := findSetting(f.Name)
+		if err != nil {
+			return
 		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			last(set.path, set.in(&s.Spec).Len(), f.Name, list.GetSlice()...)
+			return
+		}
+		flags[set.path] = "--" + f.Name + "=" + f.Value.String()
 	})
-	outages := field.NewPath("spec", "faults", "outages")
-	for i, text := range o.fails {
-		sets[outages.Index(len(scenario.Spec.Faults.Outages)-len(o.fails)+i).String()] = "--fail-zone=" + text
+	last("spec.faults.outages", len(s.Spec.Faults.Outages), "fail-zone", o.fails...)
+	last("spec.objects", len(s.Spec.Objects), "add", slices.Repeat([]string{strings.Join(o.added, ",")}, len(o.objects))...)
+	if o.policiesFile != "" {
+		flags["spec.policies"] = "--node-group-policies=" + o.policiesFile
 	}
-	for path, flag := range sets {
-		if rest, within := strings.CutPrefix(wrong.Field, path); within && (rest == "" || rest[0] == '.') {
-			return document.Problem{File: flag, Err: problem.Err}
-		}
-	}
-	return problem
+	return flags
 }
 
 // schedulerConfigFlag names a file with a KubeSchedulerConfiguration.

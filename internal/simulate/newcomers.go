@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -17,7 +18,9 @@ import (
 // controller would create; they are pending.
 func (d *Dump) AddNew(item document.Item) error {
 	w := Workload{Name: item.Name, Namespace: orDefault(item.Namespace), Kind: item.Kind}
+	named, at, counted := fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name), specPath, "replicas"
 	if o, ok := item.Object.(*batchv1.CronJob); ok { // one run of it
+		at = at.Child("jobTemplate", "spec")
 		w.Kind, item.Object = v1alpha1.WorkloadJob, &batchv1.Job{Spec: o.Spec.JobTemplate.Spec}
 	}
 	template, given, version := podsOf(item.Object)
@@ -36,6 +39,7 @@ func (d *Dump) AddNew(item document.Item) error {
 			w.Start = int(o.Spec.Ordinals.Start)
 		}
 	case *batchv1.Job:
+		counted = "parallelism"
 		replicas = min(replicas, ptr.Deref(o.Spec.Completions, replicas))
 	case *v1.Pod:
 		withDefaults(&o.Spec)
@@ -44,7 +48,7 @@ func (d *Dump) AddNew(item document.Item) error {
 		return d.Add(item)
 	}
 	if replicas < 0 || replicas > MaxPods {
-		return fmt.Errorf("%s %s/%s: spec.replicas is %d: it must be between 0 and %d", item.Kind, w.Namespace, w.Name, replicas, MaxPods)
+		return fmt.Errorf("%s: %w", named, field.Invalid(at.Child(counted), replicas, fmt.Sprintf("must be between 0 and %d", MaxPods)))
 	}
 	if version == "apps/v1" { // it selects pods, and has claims
 		if err := d.Add(item); err != nil {
