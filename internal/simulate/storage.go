@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -47,8 +48,14 @@ func (l *loader) readStorage() error {
 	for i := range l.spec.StorageClasses {
 		l.objects.add(l.spec.StorageClasses[i].DeepCopy())
 	}
+	var made []string
 	for _, p := range l.setup.Pods {
-		l.claimsOfStatefulSet(p)
+		made = append(made, l.claimsOfStatefulSet(p)...)
+	}
+	if len(made) > 0 {
+		l.note(fmt.Sprintf("the files lack %s that StatefulSets make for their pods, so the zones of the volumes are unknown: %s; add what "+
+			"this prints to a file of storageFrom: %s", spelling.Count(len(made), "persistent volume claim"), spelling.List(made, 3),
+			readStorageCommand))
 	}
 	class := defaultClass(l.storage())
 	for _, claim := range all[*v1.PersistentVolumeClaim](l.objects) {
@@ -60,22 +67,24 @@ func (l *loader) readStorage() error {
 }
 
 // claimsOfStatefulSet makes the claims of a pod that its StatefulSet would have made and that no
-// file has.
-func (l *loader) claimsOfStatefulSet(p *v1.Pod) {
+// file has, and returns their names.
+func (l *loader) claimsOfStatefulSet(p *v1.Pod) (made []string) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil || owner.Kind != "StatefulSet" {
-		return
+		return nil
 	}
 	set := find[*appsv1.StatefulSet](l.objects, p.Namespace, owner.Name)
 	if set == nil {
-		return
+		return nil
 	}
 	for i := range set.Spec.VolumeClaimTemplates {
 		claim := ownClaim(p, &set.Spec.VolumeClaimTemplates[i])
 		if find[*v1.PersistentVolumeClaim](l.objects, claim.Namespace, claim.Name) == nil {
 			l.objects.add(claim)
+			made = append(made, claim.Namespace+"/"+claim.Name)
 		}
 	}
+	return made
 }
 
 // ownClaim is the claim that a StatefulSet makes from a template for one of its pods.

@@ -166,11 +166,15 @@ spec: {volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [Read
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := on
-			if name == "made by its StatefulSet" {
+			pod, made := on, name == "made by its StatefulSet"
+			if made {
 				pod = podWith("p", mounting("data-p"))
 			}
 			s := simulated(t, "", append([]string{pod}, tc.objects...)...)
+			if said := strings.Contains(strings.Join(s.Notes, "\n"), "lack 1 persistent volume claim that StatefulSets make for their pods, "+
+				"so the zones of the volumes are unknown: default/data-p; "); said != made {
+				t.Errorf("notes %q", s.Notes)
+			}
 			if got := sizes(s); got != tc.sizes && (tc.sizes != "one of them" || s.NodesOrdered != 1) {
 				t.Errorf("sizes %s, want %s", got, tc.sizes)
 			}
