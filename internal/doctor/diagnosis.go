@@ -72,7 +72,8 @@ type SetResult struct {
 	Nodes  int      `json:"nodes"`
 	// Apart is how many of the nodes would be in another group of the set if it were even within its bounds.
 	Apart int `json:"nodesApart"`
-	// Similar says that Cluster Autoscaler with its flags takes the groups for similar.
+	// Similar says that Cluster Autoscaler with its flags takes the groups for similar, but for labels in which nodes of one group
+	// differ: these are in NodesDiffer.
 	Similar bool `json:"similarToClusterAutoscaler"`
 }
 

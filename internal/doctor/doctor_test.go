@@ -497,8 +497,12 @@ func TestTheManualListsAllReasons(t *testing.T) {
 
 // A group that is backed off leaves its share to others of its set only if there are others that grow.
 func TestBackoffOfAllGroups(t *testing.T) {
-	for _, names := range []string{"b", "ab", "abc"} {
+	for _, names := range []string{"b", "ab", "abc", "ab full"} {
 		o := cluster(map[string]int{"a": 2, "b": 2, "c": 2}, deployment(current, balanced, "--cloud-provider=aws"))
+		names, full := strings.CutSuffix(names, " full")
+		if full {
+			o.inStatus("c").MaxSize = 2
+		}
 		for _, name := range strings.Split(names, "") {
 			o.inStatus(name).Backoff = &autoscalerstatus.Backoff{Code: "QUOTA", Since: noon}
 		}
@@ -507,8 +511,8 @@ func TestBackoffOfAllGroups(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", names, d.Status.Findings, err)
 		}
 		for _, f := range d.Status.Findings {
-			if shared := strings.Contains(f.Remedy, "the others take its share"); shared != (names != "abc") {
-				t.Errorf("%s: %s", names, f.Remedy)
+			if shared := strings.Contains(f.Remedy, "the others take its share"); shared != (names != "abc" && !full) {
+				t.Errorf("%s, the others full %t: %s", names, full, f.Remedy)
 			}
 		}
 	}

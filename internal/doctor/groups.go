@@ -128,13 +128,13 @@ func (d *diagnoser) nodes() {
 	}
 }
 
-// othersGrow reports whether the set of a group has one without a backoff.
+// othersGrow reports whether the set of a group has another that can grow: below its maximum and without a backoff.
 func (d *diagnoser) othersGrow(name string) bool {
 	for _, set := range d.result.Sets {
 		if slices.Contains(set.Groups, name) {
 			return slices.ContainsFunc(set.Groups, func(other string) bool {
-				state := d.groups[other].state
-				return other != name && (state == nil || state.Backoff == nil)
+				g := d.groups[other]
+				return other != name && g.room() && (g.state == nil || g.state.Backoff == nil)
 			})
 		}
 	}
