@@ -144,13 +144,15 @@ func (s *Simulator) Decided(p *v1.Pod, created bool) {
 
 // change changes the cluster when it is its turn.
 func (s *Simulator) change(how func(*cluster)) {
+	defer func() {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}()
 	s.turn <- struct{}{}
+	defer func() { <-s.turn }() // also after a panic, which a server survives
 	how(s.c)
-	<-s.turn
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // reason is why there is no answer.
