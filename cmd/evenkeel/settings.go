@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,18 +48,15 @@ func settings() map[string]setting {
 	return all
 }
 
+// initial is the first letter of a further word of a flag.
+var initial = regexp.MustCompile(`-+.?`)
+
 // findSetting finds a setting by its name, for options also as a flag of Cluster Autoscaler, which is singular if it may be
 // repeated.
 func findSetting(written string) (setting, error) {
 	all := settings()
 	flag := strings.TrimLeft(written, "-")
-	words := strings.Split(flag, "-")
-	name := words[0]
-	for _, word := range words[1:] {
-		if word != "" {
-			name += strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
+	name := initial.ReplaceAllStringFunc(flag, func(letter string) string { return strings.ToUpper(strings.TrimLeft(letter, "-")) })
 	for _, known := range []string{flag, name, name + "s", strings.Replace(name, "disableLabelPack", "disabledLabelPacks", 1)} {
 		if found, ok := all[known]; ok {
 			return found, nil

@@ -186,7 +186,6 @@ func (o *overrides) set(s *v1alpha1.Scenario) map[string]string {
 		flags[set.path] = "--" + f.Name + "=" + f.Value.String()
 	})
 	last("spec.faults.outages", len(s.Spec.Faults.Outages), "fail-zone", o.fails...)
-	last("spec.objects", len(s.Spec.Objects), "add", slices.Repeat([]string{strings.Join(o.added, ",")}, len(o.objects))...)
 	if o.policiesFile != "" {
 		flags["spec.policies"] = "--node-group-policies=" + o.policiesFile
 	}

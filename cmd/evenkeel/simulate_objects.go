@@ -61,13 +61,12 @@ func rescale(setup *simulate.Setup, replicas int32) error {
 	refuse := func(text string) error {
 		return &usageError{errors.New(text), "it changes the replicas of the workload of one WorkloadSpread, which is read from objects with -f"}
 	}
-	if len(setup.Spreads) != 1 {
+	switch {
+	case len(setup.Spreads) != 1:
 		return refuse(fmt.Sprintf("--replicas needs one WorkloadSpread, but there are %d", len(setup.Spreads)))
-	}
-	if setup.Spreads[0].Workload < 0 {
+	case setup.Spreads[0].Workload < 0:
 		return refuse("--replicas needs the workload of the WorkloadSpread among the objects")
-	}
-	if replicas < 0 || replicas > simulate.MaxPods {
+	case replicas < 0 || replicas > simulate.MaxPods:
 		return refuse(fmt.Sprintf("--replicas is %d: it must be between 0 and %d", replicas, simulate.MaxPods))
 	}
 	w := &setup.Workloads[setup.Spreads[0].Workload]

@@ -72,12 +72,6 @@ func newOwn(c clock.PassiveClock) (*Certificates, error) {
 	return made, made.load()
 }
 
-// newGiven asks the caller for the certificate. Clients need one of the authorities in a file, if that is named.
-func newGiven(given func() *tls.Certificate, caCert string, c clock.PassiveClock) (*Certificates, error) {
-	asked := &Certificates{files: Files{CACert: caCert}, given: given, clock: c, read: c.Now()}
-	return asked, asked.load()
-}
-
 // Problem returns why the files could not be used when they were last read, or why the certificate
 // in use is not valid now; nil if there is no problem, or if c is nil.
 func (c *Certificates) Problem() error {

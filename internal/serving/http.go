@@ -134,7 +134,8 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 func (o HTTPOptions) certificates() (*Certificates, error) {
 	switch {
 	case o.Certificate != nil && o.Files.Cert == "":
-		return newGiven(o.Certificate, o.Files.CACert, o.Clock)
+		given := &Certificates{files: Files{CACert: o.Files.CACert}, given: o.Certificate, clock: o.Clock, read: o.Clock.Now()}
+		return given, given.load()
 	case o.SelfSigned && !o.Files.enabled():
 		return newOwn(o.Clock)
 	}

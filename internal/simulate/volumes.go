@@ -3,7 +3,6 @@ package simulate
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -201,13 +200,8 @@ func (l *lacking) note(name, user string) {
 }
 
 func (l *lacking) sentence() string {
-	const shown = 3
 	var listed []string
-	for i, name := range l.names {
-		if i == shown {
-			listed = append(listed, fmt.Sprintf("and %d more", len(l.names)-shown))
-			break
-		}
+	for _, name := range l.names {
 		of := l.users[name][0]
 		if others := len(l.users[name]) - 1; others > 0 {
 			of += fmt.Sprintf(" and %d more", others)
@@ -219,5 +213,5 @@ func (l *lacking) sentence() string {
 		is = "are"
 	}
 	return fmt.Sprintf("%s %s not in the input, so that pods with them fit nowhere: %s; add what this prints to a file of storageFrom: %s",
-		spelling.Count(len(l.names), l.noun), is, strings.Join(listed, ", "), readStorageCommand)
+		spelling.Count(len(l.names), l.noun), is, spelling.List(listed, 3), readStorageCommand)
 }

@@ -312,7 +312,7 @@ func TestAMissingClaimIsToldOnceWithTheRemedy(t *testing.T) {
 	s := simulated(t, "", append(objects, podWith("q", mounting("data-0")))...)
 	want := "5 persistent volume claims are not in the input, so that pods with them fit nowhere: default/data-0 of pod " +
 		"default/p-0 and 1 more, default/data-1 of pod default/p-1, " +
-		"default/data-2 of pod default/p-2, and 2 more; add what this prints to a file of storageFrom: kubectl get " +
+		"default/data-2 of pod default/p-2 and 2 more; add what this prints to a file of storageFrom: kubectl get " +
 		"pvc,pv,sc,csinodes,csidrivers,csistoragecapacities,volumeattachments -A -o json"
 	if got := warnings(s); len(got) != 1 || got[0] != want {
 		t.Errorf("warnings %q\nwant one: %q", got, want)
