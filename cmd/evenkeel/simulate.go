@@ -279,14 +279,11 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 	return nil
 }
 
-// refuse notes a problem of a scenario. One of a flag is a problem of each scenario, and is noted once.
+// refuse notes a problem of a scenario, once if a flag causes it in several.
 func (l *scenarioLoader) refuse(problem document.Problem, d *document.Document) {
-	flag := l.flags.culprit(problem.Err, d)
-	switch {
-	case flag == "":
+	problem = l.flags.attribute(problem, d)
+	if !slices.ContainsFunc(l.problems, func(noted document.Problem) bool { return noted.String() == problem.String() }) {
 		l.problems = append(l.problems, problem)
-	case !slices.ContainsFunc(l.problems, func(noted document.Problem) bool { return noted.File == flag }):
-		l.problems = append(l.problems, document.Problem{File: flag, Err: problem.Err})
 	}
 }
 

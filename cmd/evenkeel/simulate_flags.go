@@ -151,23 +151,23 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	}
 }
 
-// culprit is the flag that set the field that a problem is about; empty if none did.
-func (o *overrides) culprit(problem error, d *document.Document) string {
+// attribute returns a problem of a scenario as one of the flag that set the field, if one did.
+func (o *overrides) attribute(problem document.Problem, d *document.Document) document.Problem {
 	var wrong *field.Error
 	scenario, ok := d.Object.(*v1alpha1.Scenario)
-	if !ok || !errors.As(problem, &wrong) {
-		return ""
+	if !ok || !errors.As(problem.Err, &wrong) {
+		return problem
 	}
-	for path, flag := range o.set(scenario) {
+	for path, flag := range o.byField(scenario) {
 		if rest, within := strings.CutPrefix(wrong.Field, path); within && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			return flag
+			return document.Problem{File: flag, Err: problem.Err}
 		}
 	}
-	return ""
+	return problem
 }
 
-// set returns the flags by the path of the field that they set in a scenario.
-func (o *overrides) set(s *v1alpha1.Scenario) map[string]string {
+// byField are the flags by the paths of the fields that they set in a scenario.
+func (o *overrides) byField(s *v1alpha1.Scenario) map[string]string {
 	flags := map[string]string{}
 	last := func(path string, length int, flag string, values ...string) { // of a list, which may have more of the scenario itself
 		for i, value := range values {

@@ -39,8 +39,8 @@ type HTTPOptions struct {
 	// SelfSigned makes a server without Files create and renew a certificate. It prevents
 	// eavesdropping, but a client cannot verify it.
 	SelfSigned bool
-	// Certificate is asked at each handshake for the certificate to present, in place of that of Files. A
-	// nil result means that there is none: the handshake fails.
+	// Certificate is asked at each handshake for the certificate to present, unless Files name one. A nil
+	// result means that there is none: the handshake fails.
 	Certificate func() *tls.Certificate
 	// Plaintext allows a server without TLS on addresses other than loopback.
 	Plaintext bool
@@ -133,7 +133,7 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 
 func (o HTTPOptions) certificates() (*Certificates, error) {
 	switch {
-	case o.Certificate != nil && o.Files.Cert == "":
+	case o.Certificate != nil && o.Files.Cert == "" && o.Files.Key == "":
 		given := &Certificates{files: Files{CACert: o.Files.CACert}, given: o.Certificate, clock: o.Clock, read: o.Clock.Now()}
 		return given, given.load()
 	case o.SelfSigned && !o.Files.enabled():

@@ -40,7 +40,9 @@ func (d *Dump) AddNew(item document.Item) error {
 		}
 	case *batchv1.Job:
 		counted = "parallelism"
-		replicas = min(replicas, ptr.Deref(o.Spec.Completions, replicas))
+		if completions := ptr.Deref(o.Spec.Completions, replicas); completions < replicas {
+			replicas, counted = completions, "completions"
+		}
 	case *v1.Pod:
 		withDefaults(&o.Spec)
 	}
