@@ -149,14 +149,14 @@ func (s *Server) admit(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPo
 				s.prepare(ctx, o, p, known.Selector)
 			}
 			state := workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: known.Workload, Now: s.clock.Now(),
-				Counted: known.counted, Absent: known.absent}
+				Counted: known.recounted == round, Absent: known.absent}
 			if a = workloadspread.Admit(state, p.NewPod); a.Recount {
 				pods, _, err := s.reader.PodsOf(round.Context, o, known.Selector)
 				if err != nil {
 					return nil, false, err
 				}
 				state.Status, state.Absent = workloadspread.Recount(state, o.Name, p.Revision, pods)
-				state.Counted, known.counted, known.absent = true, true, state.Absent
+				state.Counted, known.recounted, known.absent = true, round, state.Absent
 				a = workloadspread.Admit(state, p.NewPod)
 			}
 			switch {

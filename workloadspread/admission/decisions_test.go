@@ -21,6 +21,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/workloadspread"
@@ -319,6 +320,51 @@ func TestASpecThatHasJustChanged(t *testing.T) {
 	}
 	if got := w.admitted(1); got != "not marked" {
 		t.Errorf("after it was deleted: %s", got)
+	}
+}
+
+// A decision that is made again, since somebody else has written first, rests on the newest spec and on a new count of the
+// pods, but not on another reading of the workload.
+func TestADecisionIsMadeAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		rest        string
+		later       time.Duration
+		meanwhile   func(*webhookHarness, *v1alpha1.WorkloadSpread) error // while a pod is admitted after two others
+		want        string
+		deployments int // how often one is read: once to find the WorkloadSpread
+	}{
+		"the status": {`subsets: [{name: a, maxReplicas: 1}, {name: b, maxReplicas: 1}]`, time.Minute, // the two were not created
+			func(w *webhookHarness, o *v1alpha1.WorkloadSpread) error { return w.Status().Update(w.t.Context(), o) }, "a", 2},
+		"the spec": {`subsets: [{name: a, maxReplicas: 50%}, {name: b}]`, 0,
+			func(w *webhookHarness, o *v1alpha1.WorkloadSpread) error {
+				o.Spec.TargetFilter = &v1alpha1.WorkloadFilter{ReplicasPathList: []string{"spec.replicas", "spec.replicas"}}
+				o.Generation = 2
+				return w.Update(w.t.Context(), o)
+			}, "a", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWebhookHarness(t, Options{}, append(deployment(2), webSpread(t, test.rest))...)
+			if got := w.admitted(2); got != "a b" {
+				t.Fatalf("first %q", got)
+			}
+			first := true
+			w.gets["Deployment"] = 0
+			other := &webhookHarness{t: t, Client: w.Client, requests: 100, Server: newServerOf(interceptor.NewClient(w.Client.(client.WithWatch),
+				interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, kind string, object client.Object,
+					opts ...client.SubResourceUpdateOption) error {
+					if first {
+						first = false
+						if err := test.meanwhile(w, w.spread("web")); err != nil {
+							t.Error(err)
+						}
+					}
+					return c.SubResource(kind).Update(ctx, object, opts...)
+				}}))}
+			other.clock = clocktesting.NewFakePassiveClock(time.Now().Add(test.later))
+			if got := other.admitted(1); got != test.want || first || w.gets["Deployment"] != test.deployments {
+				t.Errorf("%q after the Deployment was read %d times; %v", got, w.gets["Deployment"], w.used("web"))
+			}
+		})
 	}
 }
 

@@ -40,18 +40,19 @@ func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSprea
 // facts are what the decisions of a round rest on besides the WorkloadSpread.
 type facts struct {
 	workloadspread.Workload
-	err     error // why the workload cannot be read
-	counted bool  // the status has been recounted
-	absent  int32 // how many of the pods that it counts were not there
+	of        string       // the WorkloadSpread and its generation that they were read for
+	err       error        // why the workload cannot be read
+	recounted *store.Round // the one in which the status has been recounted
+	absent    int32        // how many of the pods that it counts were not there then
 }
 
-// facts reads the workload, once in a round: pods that come at the same time share the read.
+// facts reads the workload, once for a round and its repetitions: pods that come at the same time share the read.
 func (s *Server) facts(round *store.Round, o *v1alpha1.WorkloadSpread) (*facts, error) {
-	known, ok := round.Facts.(*facts)
-	if ok {
+	of := fmt.Sprint(o.UID, " ", o.Generation)
+	if known, ok := round.Facts.(*facts); ok && known.of == of {
 		return known, known.err
 	}
-	known = &facts{}
+	known := &facts{of: of}
 	round.Facts = known
 	object, _, err := workloads.Get(round.Context, s.live, s.live.RESTMapper(), o)
 	if err == nil && object != nil {

@@ -37,7 +37,8 @@ type Round struct {
 	Context context.Context
 	// Live is true if the WorkloadSpread was just read from the API server.
 	Live bool
-	// Facts are what decisions have read in the round, for those after them.
+	// Facts are what decisions have read besides the WorkloadSpread, for those after them. A round that is repeated after a conflict
+	// or a failure has them already: all requests that it decides on have come before they were read.
 	Facts any
 }
 
@@ -152,32 +153,39 @@ func (s *Store) enqueue(key types.NamespacedName, r *request) *object {
 
 // serve answers all that wait for an object, and those that come in the meantime.
 func (s *Store) serve(key types.NamespacedName, o *object) {
-	delays, live := newDelays(), false
-	var pending []*request
 	for {
-		if !live {
-			s.gather(o)
-		}
-		if pending = s.collect(key, o, pending); len(pending) == 0 {
+		s.gather(o)
+		pending := s.collect(key, o)
+		if len(pending) == 0 {
 			return
 		}
-		left, err := s.try(key, o, pending, live)
+		s.answer(key, o, pending)
+	}
+}
+
+// answer repeats a round until no request waits any more. Requests that come in the meantime have to wait for the next one, so that
+// this one has its facts: the less is done between reading and writing, the less often another process is first.
+func (s *Store) answer(key types.NamespacedName, o *object, pending []*request) {
+	delays, round := newDelays(), &Round{}
+	for len(pending) > 0 {
+		left, err := s.try(key, o, pending, round)
 		s.mu.Lock()
 		o.problem = err
 		s.mu.Unlock()
 		switch {
-		case err == nil:
-			delays = newDelays()
-		case apierrors.IsConflict(err) && !live: // the copy was old
+		case err == nil, apierrors.IsConflict(err) && !round.Live: // the copy was old
 		case retryable(err):
 			s.clock.Sleep(delays.Step())
 		default:
 			for _, r := range left {
 				r.answer <- answer{err: failed(key, err)}
 			}
-			left = nil
+			return
 		}
-		pending, live = left, len(left) > 0
+		if err == nil { // what is left needs the newest of everything
+			round.Facts = nil
+		}
+		pending, round = staying(left), &Round{Live: true, Facts: round.Facts}
 	}
 }
 
@@ -203,15 +211,11 @@ func (s *Store) gather(o *object) {
 	}
 }
 
-// collect adds to the pending requests those that have come, without those whose caller has left. If there are none, serving ends.
-func (s *Store) collect(key types.NamespacedName, o *object, pending []*request) []*request {
+// collect returns the requests that have come. If there are none, serving ends.
+func (s *Store) collect(key types.NamespacedName, o *object) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pending = slices.DeleteFunc(append(pending, o.waiting...), func(r *request) bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.left
-	})
+	pending := staying(o.waiting)
 	o.waiting, o.served = nil, len(pending) > 0
 	if !o.served && o.newest == nil && s.objects[key] == o {
 		delete(s.objects, key)
@@ -219,21 +223,30 @@ func (s *Store) collect(key types.NamespacedName, o *object, pending []*request)
 	return pending
 }
 
+// staying are the requests without those whose caller has left.
+func staying(requests []*request) []*request {
+	return slices.DeleteFunc(requests, func(r *request) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.left
+	})
+}
+
 // try decides for all pending requests, stores the result and answers. It returns the requests that
 // have no answer yet: all of them after an error, and those that need the live object.
-func (s *Store) try(key types.NamespacedName, o *object, pending []*request, live bool) (left []*request, err error) {
+func (s *Store) try(key types.NamespacedName, o *object, pending []*request, round *Round) (left []*request, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout) // a caller that leaves must not fail the others
 	defer cancel()
-	live, err = s.read(ctx, key, o, live)
-	if err != nil {
+	round.Context = ctx
+	if round.Live, err = s.read(ctx, key, o, round.Live); err != nil {
 		return pending, err
 	}
-	now, write, round := o.newest, false, &Round{Context: ctx, Live: live}
+	now, write := o.newest, false
 	var decided []*request
 	for _, r := range pending {
 		status, changed, err := r.decideOn(now, round)
 		switch {
-		case errors.Is(err, ErrUnsure) && !live:
+		case errors.Is(err, ErrUnsure) && !round.Live:
 			left = append(left, r)
 		case err != nil:
 			r.answer <- answer{err: err}
