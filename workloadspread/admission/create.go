@@ -91,7 +91,7 @@ type newPod struct {
 	*v1.Pod
 	workloadspread.NewPod
 	sent      map[string]any // its fields
-	prepared  int64          // the generation of the WorkloadSpread
+	prepared  string         // which spec for, as in facts
 	inSubset  []injected
 	simulated bool
 }
@@ -102,11 +102,11 @@ type injected struct {
 }
 
 // prepare injects the rules of each subset, and asks whether there is room for the pod.
-func (s *Server) prepare(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPod, selector labels.Selector) {
-	p.prepared, p.inSubset = o.Generation, make([]injected, len(o.Spec.Subsets))
+func (s *Server) prepare(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPod, known *facts) {
+	p.prepared, p.inSubset = known.of, make([]injected, len(o.Spec.Subsets))
 	pods := make([]*v1.Pod, len(o.Spec.Subsets))
 	for i := range o.Spec.Subsets {
-		with, err := p.in(o, i, selector)
+		with, err := p.in(o, i, known.Selector)
 		p.inSubset[i] = injected{with, err}
 		pods[i] = cmp.Or(with.Pod, p.Pod)
 	}
@@ -145,8 +145,8 @@ func (s *Server) admit(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPo
 			if err != nil {
 				return nil, false, err
 			}
-			if p.inSubset == nil || p.prepared != o.Generation {
-				s.prepare(ctx, o, p, known.Selector)
+			if p.prepared != known.of {
+				s.prepare(ctx, o, p, known)
 			}
 			state := workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: known.Workload, Now: s.clock.Now(),
 				Counted: known.recounted == round, Absent: known.absent}

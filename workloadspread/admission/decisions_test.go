@@ -341,6 +341,12 @@ func TestADecisionIsMadeAgain(t *testing.T) {
 				o.Generation = 2
 				return w.Update(w.t.Context(), o)
 			}, "a", 3},
+		"another one of that name": {`subsets: [{name: a, maxReplicas: 50%}, {name: b}]`, 0,
+			func(w *webhookHarness, o *v1alpha1.WorkloadSpread) error {
+				made := webSpread(w.t, `subsets: [{name: c, maxReplicas: 0}, {name: d, maxReplicas: 0}, {name: e}]`)
+				made.UID = "made anew"
+				return errors.Join(w.Delete(w.t.Context(), o), w.Create(w.t.Context(), made))
+			}, "e", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWebhookHarness(t, Options{}, append(deployment(2), webSpread(t, test.rest))...)

@@ -40,7 +40,7 @@ func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSprea
 // facts are what the decisions of a round rest on besides the WorkloadSpread.
 type facts struct {
 	workloadspread.Workload
-	of        string       // the WorkloadSpread and its generation that they were read for
+	of        string       // which WorkloadSpread, and generation of it, they were read for
 	err       error        // why the workload cannot be read
 	recounted *store.Round // the one in which the status has been recounted
 	absent    int32        // how many of the pods that it counts were not there then
